@@ -2064,14 +2064,16 @@ class Server:
         `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         """
+    def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:
+        """Every listener: name, security protocol, whether only this machine reaches it, (id, host, port) of nodes."""
     @property
     def has_tls(self) -> bool:
-        """Whether the listeners use TLS."""
+        """Whether the first listener uses TLS."""
     @property
     def has_sasl(self) -> bool:
-        """Whether clients authenticate."""
+        """Whether clients of the first listener authenticate."""
     def unnamed_host(self) -> str | None:
-        """The advertised host, if the server's certificate does not name it."""
+        """An advertised host that the server's certificate does not name."""
     def take_refusals(self) -> list[str]:
         """Why connections were closed because of their security since the last call."""
     def report(self) -> tuple[list[str], int, int, int, bool] | None:

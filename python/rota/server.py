@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     Setting = str | int | bool
 
-__all__ = ["Health", "JournalHealth", "Message", "Server", "StartReport"]
+__all__ = ["Endpoint", "Health", "JournalHealth", "Message", "Server", "StartReport"]
 
 Durability = Literal["fsync", "os"]
 
+LISTEN = "127.0.0.1:0"
 JOURNAL_RETENTION_BYTES = 1 << 30
 JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -77,6 +78,23 @@ class JournalHealth(NamedTuple):
     """Why the disk does not take it; it is tried again."""
 
 
+class Endpoint(NamedTuple):
+    """A listener of a server, with Kafka's name and security protocol."""
+
+    name: str
+    security_protocol: str
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    is_local: bool
+    """Whether only this machine reaches it."""
+    nodes: dict[int, str]
+    """HOST:PORT of every node, by its id."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
+        return ",".join(self.nodes.values())
+
+
 class Message(NamedTuple):
     """A message of a topic."""
 
@@ -100,7 +118,8 @@ class Server(Faults):
     advertise  HOST:PORT advertised to clients, where it differs (containers, other hosts).
     nodes      how many brokers it presents itself as, with ids from 1; they listen on consecutive ports, or on free
                ones with port 0, and are advertised on consecutive ports.
-    settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
+    settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults. With
+               `listeners` it listens on several addresses, with a security protocol each, instead of on `listen`.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
     data       a directory where topics, groups and offsets are kept, created if its parent exists; without it they are
                in memory and end with the server (docs/durability.md).
@@ -125,7 +144,7 @@ class Server(Faults):
 
     def __init__(
         self,
-        listen: str = "127.0.0.1:0",
+        listen: str = LISTEN,
         *,
         advertise: str | None = None,
         nodes: int = 1,
@@ -159,8 +178,11 @@ class Server(Faults):
         if journal is True and data is None:
             raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
+        if written.get("listeners") and listen != LISTEN:
+            raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
         is_open = tls is None and sasl is None and users is None
-        self._access = None if is_open else _access(tls, sasl, users, listen, advertise)
+        named = [listen, advertise, *addresses_in(written)]
+        self._access = None if is_open else _access(tls, sasl, users, *named)
         protection = (None, None) if self._access is None else self._access.arguments()
         # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http)
@@ -215,11 +237,22 @@ class Server(Faults):
         """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
         return ",".join(self.nodes().values())
 
+    def listeners(self) -> dict[str, Endpoint]:
+        """The listeners by Kafka's name, in the order of the setting `listeners`.
+
+        Without the setting there is one, called as its security protocol.
+        """
+        return {
+            name: Endpoint(name, protocol, is_local, _by_id(nodes))
+            for name, protocol, is_local, nodes in self._inner.listeners()
+        }
+
     def client_config(
         self,
         family: str,
         client: Certificate | None = None,
         *,
+        listener: str | None = None,
         user: str | None = None,
         password: str | None = None,
     ) -> dict[str, Any]:
@@ -228,19 +261,26 @@ class Server(Faults):
         family  "librdkafka" or "confluent-kafka", "kafka-python", "aiokafka", or "java" (properties by name). The two
                 Python clients get an `ssl.SSLContext`, the others PEM texts; no files are written.
         client  the client's certificate, where the server asks for one.
+        listener  the name of the listener that the client connects to (default: the first one).
         user    the user (default: the first one of `users`), with the password that the server was given for it.
         password  another password, such as a wrong one, or that of a user of a users file.
 
         >>> consumer = Consumer(server.client_config("librdkafka") | {"group.id": "g"})
 
-        Raises ValueError for an unknown family, or a password that is not known.
+        Raises ValueError for an unknown family or listener, or a password that is not known.
         """
         from rota.security import client_config
 
+        known = self.listeners()
+        at = known.get(next(iter(known)) if listener is None else listener)
+        if at is None:
+            raise ValueError(f"listener is {listener!r}: give one of {', '.join(known)}")
         access = self._access
         ca = None if access is None or access.tls is None else access.tls.ca_text()
-        login = None if access is None else access.login(user, password)
-        return client_config(family, self.bootstrap_servers, tls=self._inner.has_tls, ca=ca, client=client, login=login)
+        has_sasl = at.security_protocol.startswith("SASL_")
+        login = None if access is None or not has_sasl else access.login(user, password)
+        has_tls = at.security_protocol.endswith("SSL")
+        return client_config(family, at.bootstrap_servers, tls=has_tls, ca=ca, client=client, login=login)
 
     def refused_connections(self) -> list[str]:
         """Return why connections were closed because of TLS or SASL since the last call, such as a wrong password.
@@ -251,16 +291,16 @@ class Server(Faults):
 
     @property
     def has_tls(self) -> bool:
-        """Whether clients connect with TLS."""
+        """Whether clients connect to the first listener with TLS."""
         return self._inner.has_tls
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients authenticate."""
+        """Whether clients of the first listener authenticate."""
         return self._inner.has_sasl
 
     def unnamed_host(self) -> str | None:
-        """The advertised host, if the server's certificate does not name it: clients refuse such a certificate."""
+        """An advertised host that the server's certificate does not name: clients refuse such a certificate."""
         return self._inner.unnamed_host()
 
     @property
@@ -276,10 +316,7 @@ class Server(Faults):
 
     def nodes(self) -> dict[int, str]:
         """HOST:PORT of every node, by its id."""
-        return {
-            node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            for node_id, host, port in self._inner.nodes()
-        }
+        return _by_id(self._inner.nodes())
 
     def partition_of(self, group: str) -> int:
         """The partition of `__consumer_offsets` that a group is in, whether or not the group is there."""
@@ -492,6 +529,16 @@ def _written(value: Setting) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def _by_id(nodes: Iterable[tuple[int, str, int]]) -> dict[int, str]:
+    return {node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, host, port in nodes}
+
+
+def addresses_in(settings: Mapping[str, str]) -> list[str]:
+    """HOST:PORT of every listener in these settings, for a throw-away certificate. The server checks them."""
+    listed = ",".join(settings.get(name, "") for name in ("listeners", "advertised.listeners"))
+    return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
 
 
 def _access(

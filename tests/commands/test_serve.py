@@ -31,10 +31,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(*arguments: str, listen: str | None = "127.0.0.1:0") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server process that has said it is ready, and its first line."""
     process = subprocess.Popen(
-        [*ROTA, "serve", "--listen", "127.0.0.1:0", *arguments],
+        [*ROTA, "serve", *(() if listen is None else ("--listen", listen)), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -92,10 +92,74 @@ def test_a_server_on_all_addresses_says_what_clients_are_given_and_how_to_change
         assert port_in(first_line) > 0
     assert told.startswith("rota: it listens on all addresses, and sends each client to the address at which")
     assert told.endswith("give --advertise HOST:PORT\n")
-    for more in (["--listen", "0.0.0.0:0", "--advertise", "localhost:9"], []):
-        with serving(*more) as (process, _):
-            process.terminate()
-            assert process.communicate(timeout=WITHIN_S)[1] == ""
+    with serving() as (process, _):
+        process.terminate()
+        assert process.communicate(timeout=WITHIN_S)[1] == ""
+
+
+NAMED = "--set listeners={}://0.0.0.0:0"
+
+
+@pytest.mark.parametrize("with_users", [False, True])
+def test_an_address_without_encryption_that_others_reach_is_warned_about_unless_it_is_asked_for_by_name(
+    with_users: bool, tmp_path: Path
+) -> None:
+    more = ["--users", str(users_file(tmp_path))] if with_users else []
+    named = NAMED.format("SASL_PLAINTEXT" if with_users else "PLAINTEXT")
+    everyone = "" if with_users else ", and everyone may connect"
+    with serving("--listen", "0.0.0.0:0", "--advertise", "localhost:9", *more) as (process, _):
+        process.terminate()
+        assert process.communicate(timeout=WITHIN_S)[1] == (
+            f"rota: connections to 0.0.0.0:0 are not encrypted{everyone}: give --tls-cert (docs/security.md), "
+            f"or ask for it by name: {named}\n"
+        )
+    with serving(*named.split(), *more, listen=None) as (process, first_line):
+        assert first_line.startswith(f"rota {rota.__version__} ready on 127.0.0.1:")
+        process.terminate()
+        assert process.communicate(timeout=WITHIN_S)[1] == ""
+
+
+def users_file(directory: Path) -> Path:
+    path = directory / "users"
+    added = subprocess.run([*ROTA, "user", "add", str(path), "ana"], input="secret\n", text=True, check=False)
+    assert added.returncode == 0
+    return path
+
+
+def test_the_lines_after_the_first_name_the_other_listeners() -> None:
+    settings = [
+        *("--set", "listeners=INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0"),
+        *("--set", "listener.security.protocol.map=INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"),
+    ]
+    with serving(*settings, listen=None) as (process, first_line):
+        assert port_in(first_line) > 0
+        assert process.stdout is not None
+        assert re.fullmatch(r"also on 127\.0\.0\.1:\d+: EXTERNAL \(PLAINTEXT\)\n", process.stdout.readline())
+    with serving("--json", *settings, listen=None) as (_, first_line):
+        ready = json.loads(first_line)
+        assert list(ready["listeners"]) == ["INTERNAL", "EXTERNAL"]
+        assert ready["listeners"]["INTERNAL"] == {"listen": ready["listen"], "security_protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--set", "listeners=IN://127.0.0.1:0"],
+            "`listener.security.protocol.map` has no protocol for the listener IN",
+        ),
+        (["--set", "listeners=SSL://127.0.0.1:0"], "needs a certificate: give --tls-cert"),
+        (
+            ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--listen", ":0"],
+            "--listen and the setting `listeners` are both given: give one of them",
+        ),
+        (["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--advertise", "h:1"], "give `advertised.listeners`"),
+    ],
+)
+def test_listeners_that_cannot_be_end_the_command_before_it_listens(options: list[str], says: str) -> None:
+    ended = run("serve", *options)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert says in ended.stderr
 
 
 def test_the_first_line_has_the_addresses_of_all_nodes() -> None:

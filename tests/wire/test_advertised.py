@@ -1,4 +1,5 @@
-"""Where clients are sent to: Metadata, FindCoordinator, DescribeCluster and DescribeConfigs name the same address."""
+"""Where clients are sent to: Metadata, FindCoordinator, DescribeCluster and DescribeConfigs name the same address, that
+of the listener that was asked."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from harness.raw import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, Connection
 from .test_describing import BROKER, describe
 
 
-def told(address: tuple[str, int]) -> list[tuple[str | None, int]]:
+def told(address: tuple[str, int], listener: str = "PLAINTEXT") -> list[tuple[str | None, int]]:
     """(host, port) of node 1, by every request that names it."""
     with Connection(address) as connection:
         metadata = connection.ask(frame(METADATA, 0, i32(0)))
@@ -24,7 +25,8 @@ def told(address: tuple[str, int]) -> list[tuple[str | None, int]]:
         assert (cluster.varint(), cluster.i32()) == (2, 1)
         third = cluster.compact(), cluster.i32()
     listeners = describe(address, BROKER, "1", ["advertised.listeners"])[2]["advertised.listeners"].value or ""
-    host, _, port = listeners.removeprefix("PLAINTEXT://").rpartition(":")
+    [own] = [uri for uri in listeners.split(",") if uri.startswith(f"{listener}://")]
+    host, _, port = own.partition("://")[2].rpartition(":")
     return [first, second, third, (host, int(port))]
 
 
@@ -37,3 +39,22 @@ def test_an_advertised_address_is_told_everywhere() -> None:
 def test_without_one_a_client_is_sent_where_it_has_reached_the_server(host: str) -> None:
     with rota.Server(listen="0.0.0.0:0") as server:
         assert set(told((host, server.port))) == {(host, server.port)}
+
+
+def test_each_listener_tells_its_own_address() -> None:
+    settings = {
+        "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://0.0.0.0:0,OTHER://0.0.0.0:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,OTHER:PLAINTEXT",
+        "advertised.listeners": "EXTERNAL://kafka.test:9099",
+    }
+    with rota.Server(settings=settings) as server:
+        ports = {name: int(at.nodes[1].rpartition(":")[2]) for name, at in server.listeners().items()}
+        assert list(ports) == ["INTERNAL", "EXTERNAL", "OTHER"]
+        assert set(told(("127.0.0.1", ports["INTERNAL"]), "INTERNAL")) == {("127.0.0.1", ports["INTERNAL"])}
+        assert set(told(("127.0.0.1", ports["EXTERNAL"]), "EXTERNAL")) == {("kafka.test", 9099)}
+        assert set(told(("127.0.0.2", ports["OTHER"]), "OTHER")) == {("127.0.0.2", ports["OTHER"])}
+
+
+def test_the_one_listener_of_listen_is_advertised_by_its_protocol() -> None:
+    with rota.Server(settings={"advertised.listeners": "PLAINTEXT://kafka.test:9099"}) as server:
+        assert set(told((server.host, server.port))) == {("kafka.test", 9099)}

@@ -49,6 +49,11 @@ class Resolved:
         """The value of an option."""
         return self.options[name].value
 
+    def has(self, name: str) -> bool:
+        """Whether a setting is given, and not empty."""
+        told = self.settings.get(name)
+        return told is not None and told.value != ""
+
     def written(self) -> dict[str, str]:
         """The settings as `rota.Server` takes them."""
         return {name: written(told.value) for name, told in self.settings.items()}

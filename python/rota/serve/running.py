@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import rota
 from rota.addresses import address
 from rota.clock import VirtualClock
-from rota.config.sources import Resolved
+from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
 from rota.reporting import Report
 from rota.serve.ending import Ending, Printer
-from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
+from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, LISTEN, Server
 from rota.trace import Sink
 from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.http import Listener
     from rota.security import Tls
+    from rota.server import Endpoint
 
 IN_MEMORY = "in memory: nothing survives a restart"
 WILDCARDS = ("0.0.0.0", "[::]")
+LISTENERS = "listeners"
 EVERYWHERE = (
     "it listens on all addresses, and sends each client to the address at which that client connected; "
     "if clients cannot use that, as behind a port mapping, give --advertise HOST:PORT"
@@ -32,9 +34,25 @@ EVERYWHERE = (
 def addresses(told: Resolved) -> tuple[str, str | None]:
     """The listen address, and the address advertised to clients."""
     advertise = told["advertise"]
+    if told.has(LISTENERS):
+        if told.options["listen"].source != DEFAULT:
+            fail(MISUSED, f"{told.called('listen')} and the setting `listeners` are both given: give one of them")
+        return LISTEN, advertise
     return (
         address(told.called("listen"), told["listen"], 0),
         None if advertise is None else address(told.called("advertise"), advertise, 1),
+    )
+
+
+def exposed(server: Server, listen: str) -> str | None:
+    """The warning about an address of --listen that others reach without encryption; None if there is none."""
+    [endpoint] = server.listeners().values()
+    if endpoint.is_local or server.has_tls:
+        return None
+    everyone = "" if server.has_sasl else ", and everyone may connect"
+    return (
+        f"connections to {listen} are not encrypted{everyone}: give --tls-cert (docs/security.md), "
+        f"or ask for it by name: --set listeners={endpoint.security_protocol}://{listen}"
     )
 
 
@@ -182,6 +200,14 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
+def listed(endpoints: dict[str, Endpoint]) -> dict[str, dict[str, str]]:
+    """The listeners for the first line in JSON."""
+    return {
+        name: {"listen": endpoint.bootstrap_servers, "security_protocol": endpoint.security_protocol}
+        for name, endpoint in endpoints.items()
+    }
+
+
 def say_ready(server: Server, data: Data, advertise: str | None, control: str | None, *, as_json: bool) -> None:
     """The first line, and the advertised address if it differs."""
     where = kept(server, data.where, data.how)
@@ -191,6 +217,8 @@ def say_ready(server: Server, data: Data, advertise: str | None, control: str | 
         ready: dict[str, object] = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
         ready |= {"tls": True} if server.has_tls else {}
         ready |= {"sasl": True} if server.has_sasl else {}
+        several = server.listeners()
+        ready |= {"listeners": listed(several)} if len(several) > 1 else {}
         report = server.start_report()
         found = {} if report is None else {"data": str(data.where), **report._asdict()}
         shown = {} if server.http_address is None else {"http": server.http_address}
@@ -199,6 +227,8 @@ def say_ready(server: Server, data: Data, advertise: str | None, control: str | 
         names = [name for name, has in (("TLS", server.has_tls), ("SASL", server.has_sasl)) if has]
         with_tls = f" with {' and '.join(names)}" if names else ""
         say(f"rota {rota.__version__} ready on {server.bootstrap_servers}{with_tls} ({where})")
+        for endpoint in list(server.listeners().values())[1:]:
+            say(f"also on {endpoint.bootstrap_servers}: {endpoint.name} ({endpoint.security_protocol})")
     if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
@@ -233,8 +263,12 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         users_of(told),
     )
     control = controlled(server, told, controlled_on)
-    if advertise is None and listen.rpartition(":")[0] in WILDCARDS:
-        complain(EVERYWHERE)
+    if not told.has(LISTENERS):
+        if advertise is None and listen.rpartition(":")[0] in WILDCARDS:
+            complain(EVERYWHERE)
+        warning = exposed(server, listen)
+        if warning is not None:
+            complain(warning)
     unnamed = server.unnamed_host()
     if unnamed is not None:
         complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")

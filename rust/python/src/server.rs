@@ -10,8 +10,8 @@ use pyo3::{
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_log::BOUNDS_SECONDS;
 use rota_server::{
-    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Message, Metrics,
-    Server as Running, ServerConfig, ServerError, Settings,
+    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Listener, Message, Metrics,
+    OpenListener, Server as Running, ServerConfig, ServerError, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -76,6 +76,7 @@ fn raised(error: ServerError) -> PyErr {
         ServerError::Setting(_) => errors::ConfigError::new_err(text),
         ServerError::BadAddress { .. }
         | ServerError::Tls(_)
+        | ServerError::Listeners(_)
         | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
         | ServerError::TooFewPorts { .. }
@@ -202,19 +203,29 @@ impl Server {
         self.running.addresses()
     }
 
-    /// Whether the listeners use TLS.
+    /// Returns name, security protocol, whether only this machine reaches it, and id, host and port of the nodes, of every
+    /// listener.
+    fn listeners(&self) -> Vec<(String, &'static str, bool, Vec<(i32, String, u16)>)> {
+        let row = |open: &OpenListener| {
+            let Listener { name, protocol, .. } = &*open.listener;
+            (name.clone(), protocol.name(), open.is_local(), open.addresses())
+        };
+        self.running.listeners().iter().map(row).collect()
+    }
+
+    /// Whether the first listener uses TLS.
     #[getter]
     fn has_tls(&self) -> bool {
         self.running.has_tls()
     }
 
-    /// Whether clients authenticate.
+    /// Whether clients of the first listener authenticate.
     #[getter]
     fn has_sasl(&self) -> bool {
         self.running.has_sasl()
     }
 
-    /// Returns the advertised host if the server's certificate does not name it.
+    /// Returns an advertised host that the server's certificate does not name.
     fn unnamed_host(&self) -> Option<&str> {
         self.running.unnamed_host()
     }

@@ -49,6 +49,7 @@ mod server;
 
 pub use base::{
     error::ServerError,
+    listeners::{Listener, SecurityProtocol},
     metrics::Metrics,
     names,
     settings::{self, SettingError, Settings},
@@ -62,5 +63,6 @@ pub use server::{
     Server, ServerConfig,
     controls::MemberName,
     inspect::{GroupDetails, GroupTotals, GroupView},
+    listeners::OpenListener,
     messages::{KeyValue, Message},
 };

@@ -29,7 +29,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = ApiVersionsBody::read(header.version, context.body())?;
     let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
     let group_version = i16::from(context.node.settings().consumer_groups().enabled);
-    let has_sasl = context.node.has_sasl();
+    let has_sasl = client.listener().protocol.has_sasl();
     Ok(context.write(|out| discovery::api_versions(out, header.version, error, group_version, has_sasl)))
 }
 

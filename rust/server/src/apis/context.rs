@@ -70,12 +70,12 @@ impl<'c> Context<'c> {
 
     /// Returns the host at which the client reaches every node.
     pub fn host(&self) -> String {
-        self.node.place().host_for(self.client.reached_ip())
+        self.client.listener().host_for(self.client.reached_ip())
     }
 
     /// Returns the running nodes as the client reaches them. The first one is the controller.
     pub fn cluster(&self) -> Cluster {
-        let mut cluster = self.node.place().cluster(self.client.reached_ip());
+        let mut cluster = self.node.place().cluster(self.client.listener(), self.client.reached_ip());
         cluster.nodes.retain(|node| !self.node.outages().is_down(node.id));
         cluster
     }

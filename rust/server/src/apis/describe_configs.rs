@@ -93,6 +93,9 @@ fn kept(
     rows.into_iter().filter(asked).map(shown).collect()
 }
 
+/// Kafka's setting of the addresses that clients are sent to.
+const ADVERTISED_LISTENERS: &str = "advertised.listeners";
+
 type Refused = (ErrorCode, String);
 
 fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec<ConfigRow>, Refused> {
@@ -184,15 +187,12 @@ fn broker_rows(context: &Context<'_>) -> Vec<ConfigRow> {
     let node_id = node.id();
     rows.push(own("node.id", node_id.to_string(), INT));
     rows.push(own("broker.id", node_id.to_string(), INT));
-    let protocol = match (node.has_sasl(), node.has_tls()) {
-        (false, false) => "PLAINTEXT",
-        (false, true) => "SSL",
-        (true, false) => "SASL_PLAINTEXT",
-        (true, true) => "SASL_SSL",
-    };
-    let (host, port) = (context.host(), node.place().port_of(node_id));
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    rows.push(own("advertised.listeners", format!("{protocol}://{host}:{port}"), LIST));
+    let reached_ip = context.client().reached_ip();
+    let advertised: Vec<String> =
+        node.place().listeners.iter().map(|listener| listener.uri_of(node_id, reached_ip)).collect();
+    // With --listen and --advertise, or port 0, the setting does not have them.
+    rows.retain(|row| row.name != ADVERTISED_LISTENERS);
+    rows.push(own(ADVERTISED_LISTENERS, advertised.join(","), LIST));
     rows.sort_by_key(|row| row.name);
     rows
 }

@@ -23,7 +23,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let version = context.version();
     let body = FindCoordinatorBody::read(version, context.body())?;
     let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
-    let (host, node) = (context.host(), &*context.node);
+    let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
     let find = |key: &str| match body.key_type {
         KEY_TYPE_GROUP if node.injected(key).is_some() => {
             let error = node.injected(key).unwrap_or(ErrorCode::None);
@@ -34,7 +34,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         }
         KEY_TYPE_GROUP => {
             let node_id = node.owner_of(node.partition_of(key));
-            let port = i32::from(node.place().port_of(node_id));
+            let port = i32::from(listener.port_of(node_id));
             FoundCoordinator { error: 0, message: None, node_id, host: &host, port }
         }
         KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),

@@ -121,7 +121,7 @@ pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
 fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     let (header, body) = RequestHeader::read(frame)?;
     if sasl::authenticates(header.api) {
-        return Ok(sasl::ask_again(node, client, &header));
+        return Ok(sasl::ask_again(client, &header));
     }
     if !KNOW_NO_TOPICS.contains(&header.api.key) {
         node.catch_up();

@@ -17,10 +17,7 @@ use rota_wire::{
 };
 
 use super::Handled;
-use crate::{
-    client::{Client, reply_to::ReplyTo},
-    node::Node,
-};
+use crate::client::{Client, reply_to::ReplyTo};
 
 const AUTHENTICATED: &str = "SaslAuthenticate request received after successful authentication";
 
@@ -41,8 +38,8 @@ pub fn authenticate(client: &Rc<Client>, header: &RequestHeader<'_>, error: i16,
 }
 
 /// Answers a request for authentication on an authenticated connection. A listener without SASL closes.
-pub fn ask_again(node: &Node, client: &Rc<Client>, header: &RequestHeader<'_>) -> Handled {
-    if !node.has_sasl() {
+pub fn ask_again(client: &Rc<Client>, header: &RequestHeader<'_>) -> Handled {
+    if !client.listener().protocol.has_sasl() {
         return Handled::Close;
     }
     illegal(client, header, AUTHENTICATED);

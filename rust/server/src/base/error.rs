@@ -5,7 +5,7 @@ use std::{fmt, io};
 use rota_core::controls::NotDone;
 use rota_security::tls::BadTls;
 
-use crate::base::{names::Hint, owners::NODES_MAX, settings::SettingError};
+use crate::base::{listeners::ListenerError, names::Hint, owners::NODES_MAX, settings::SettingError};
 
 /// Why a server did not start or did not do what was requested.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub enum ServerError {
     Setting(SettingError),
     /// The TLS configuration is wrong.
     Tls(BadTls),
+    /// The listeners are wrong.
+    Listeners(ListenerError),
     /// The data directory cannot be opened.
     CannotOpen(rota_log::store::OpenError),
     /// The data directory cannot be served.
@@ -230,6 +232,7 @@ impl fmt::Display for ServerError {
             ServerError::CannotRun { source } => write!(out, "cannot start the server's thread: {source}"),
             ServerError::Setting(error) => error.fmt(out),
             ServerError::Tls(error) => error.fmt(out),
+            ServerError::Listeners(error) => error.fmt(out),
             ServerError::CannotOpen(error) => error.fmt(out),
             ServerError::BadJournal(reason) => write!(out, "{reason}"),
             ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),
@@ -337,6 +340,12 @@ impl std::error::Error for ServerError {
             | ServerError::CannotRun { source } => Some(source),
             _ => None,
         }
+    }
+}
+
+impl From<ListenerError> for ServerError {
+    fn from(error: ListenerError) -> ServerError {
+        ServerError::Listeners(error)
     }
 }
 

@@ -5,6 +5,7 @@ pub mod changes;
 pub mod clock;
 pub mod entropy;
 pub mod error;
+pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod owners;

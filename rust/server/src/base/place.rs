@@ -1,10 +1,13 @@
 //! Addresses at which clients reach the nodes.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
 
 pub use rota_wire::show::kafka_uuid;
 
-use super::{error::ServerError, owners::FIRST_NODE};
+use super::{error::ServerError, listeners::Listener, owners::FIRST_NODE};
 
 /// A node's address for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,29 +36,18 @@ pub struct Place {
     pub cluster_id: String,
     /// The id of this node.
     pub node_id: i32,
-    /// The advertised host, the same for all nodes; `None`: the address at which the client reached the server.
-    pub host: Option<String>,
-    /// The advertised ports, in the order of node ids.
-    pub ports: Vec<u16>,
+    /// The number of nodes.
+    pub nodes: u32,
+    /// The listeners, which every node has.
+    pub listeners: Arc<[Arc<Listener>]>,
 }
 
 impl Place {
-    /// Returns the host of every node for a client that reached the server at `reached_ip`.
-    pub fn host_for(&self, reached_ip: IpAddr) -> String {
-        self.host.clone().unwrap_or_else(|| reached_ip.to_string())
-    }
-
-    /// Returns the port of a node; 0 if the node does not exist.
-    pub fn port_of(&self, node_id: i32) -> u16 {
-        let at = usize::try_from(node_id - FIRST_NODE).ok();
-        at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
-    }
-
-    /// Returns all nodes for a client that reached the server at `reached_ip`. The first one is the controller.
-    pub fn cluster(&self, reached_ip: IpAddr) -> Cluster {
-        let host = self.host_for(reached_ip);
+    /// Returns all nodes for a client that reached `listener` at `reached_ip`. The first one is the controller.
+    pub fn cluster(&self, listener: &Listener, reached_ip: IpAddr) -> Cluster {
+        let host = listener.host_for(reached_ip);
         let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
-        Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&self.ports).map(node).collect() }
+        Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&listener.ports).map(node).collect() }
     }
 }
 
@@ -82,6 +74,15 @@ pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
 /// Whether only this machine reaches a listen host.
 pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Returns the host at which this machine reaches a listen host.
+pub fn reachable_host(listen_host: &str) -> String {
+    match listen_host.parse() {
+        Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Ipv4Addr::LOCALHOST.to_string(),
+        Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Ipv6Addr::LOCALHOST.to_string(),
+        _ => listen_host.to_owned(),
+    }
 }
 
 /// Returns the default of the advertised host: the listen host, unless it is a wildcard.

@@ -12,6 +12,7 @@ use rota_security::{
 };
 
 use super::{
+    listeners::ListenerTexts,
     names::Hint,
     topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings},
 };
@@ -59,13 +60,15 @@ macro_rules! settings {
             Setting { name: $name, kind: $kind, default: $default, effect: $effect },
         )+];
 
-        #[expect(non_camel_case_types, reason = "numbers the constants below")]
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "numbers the constants below")]
         enum Index { $($constant,)+ }
         $(const $constant: usize = Index::$constant as usize;)+
     };
 }
 
 settings! {
+    ADVERTISED_LISTENERS = "advertised.listeners", Kind::Text, "",
+        "addresses sent to clients, for each of `listeners`: NAME://HOST:PORT,...";
     AUTO_CREATE_TOPICS_ENABLE = "auto.create.topics.enable", Kind::Bool, "true",
         "whether Metadata creates missing topics";
     CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = "connection.failed.authentication.delay.ms", Kind::Int(0, INT_MAX), "100",
@@ -104,6 +107,11 @@ settings! {
         "maximum number of members of a group";
     GROUP_MIN_SESSION_TIMEOUT_MS = "group.min.session.timeout.ms", Kind::Int(0, INT_MAX), "6000",
         "minimum session timeout of a member";
+    LISTENER_SECURITY_PROTOCOL_MAP = "listener.security.protocol.map", Kind::Text,
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "security protocol of each name in `listeners`: NAME:PROTOCOL,...";
+    LISTENERS = "listeners", Kind::Text, "",
+        "addresses to listen on, instead of --listen: NAME://HOST:PORT,...; no host: all addresses";
     LOG_RETENTION_BYTES = "log.retention.bytes", Kind::Int(-1, i64::MAX / 2), "-1",
         "maximum size of a partition, oldest messages removed first; -1: unlimited";
     LOG_RETENTION_CHECK_INTERVAL_MS = "log.retention.check.interval.ms", Kind::Int(1, i64::MAX / 2), "300000",
@@ -352,7 +360,18 @@ impl Settings {
         match (SETTINGS[index].kind, self.texts.get(&index)) {
             (Kind::Secret, Some(_)) => HIDDEN.to_owned(),
             (_, Some(text)) => text.clone(),
+            (Kind::Text, None) => SETTINGS[index].default.to_owned(),
             (kind, None) => kind.text(self.values[index]),
+        }
+    }
+
+    /// Returns the listeners.
+    pub fn listeners(&self) -> ListenerTexts<'_> {
+        let text = |index: usize| self.texts.get(&index).map_or(SETTINGS[index].default, String::as_str);
+        ListenerTexts {
+            listeners: text(LISTENERS),
+            advertised: text(ADVERTISED_LISTENERS),
+            protocols: text(LISTENER_SECURITY_PROTOCOL_MAP),
         }
     }
 

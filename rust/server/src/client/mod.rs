@@ -16,6 +16,7 @@ use rota_wire::{frame::LENGTH_BYTES, write::end_answer};
 use tokio::sync::Notify;
 
 use self::{local_notify::LocalNotify, trace::ConnectionTrace};
+use crate::base::listeners::Listener;
 
 pub mod fan_out;
 pub mod local_notify;
@@ -117,14 +118,21 @@ pub struct Client {
     host: Box<str>,
     /// The server's address of the connection.
     local: SocketAddr,
+    /// The listener that accepted the connection.
+    listener: Arc<Listener>,
     /// The group and member of the last request.
     member: RefCell<MemberKey>,
     data: Arc<Notify>,
 }
 
 impl Client {
-    /// Creates the client of a connection from `peer` to `local`.
-    pub fn new(peer: SocketAddr, local: SocketAddr, trace: Option<ConnectionTrace>) -> Rc<Client> {
+    /// Creates the client of a connection from `peer` to `local`, which `listener` accepted.
+    pub fn new(
+        peer: SocketAddr,
+        local: SocketAddr,
+        listener: Arc<Listener>,
+        trace: Option<ConnectionTrace>,
+    ) -> Rc<Client> {
         Rc::new(Client {
             out: RefCell::default(),
             notify: LocalNotify::default(),
@@ -137,6 +145,7 @@ impl Client {
             trace: trace.map(Box::new),
             host: java_host(peer),
             local,
+            listener,
             member: RefCell::default(),
             data: Arc::default(),
         })
@@ -178,6 +187,11 @@ impl Client {
     /// Returns the server's address of the connection.
     pub fn reached_ip(&self) -> IpAddr {
         self.local.ip().to_canonical()
+    }
+
+    /// Returns the listener that accepted the connection.
+    pub fn listener(&self) -> &Arc<Listener> {
+        &self.listener
     }
 
     /// Returns the notification for data of a waiting fetch.
@@ -292,7 +306,7 @@ pub(crate) mod tests {
     /// Creates a client without a connection.
     pub(crate) fn nowhere() -> Rc<Client> {
         let nowhere = ([127, 0, 0, 1], 0).into();
-        Client::new(nowhere, nowhere, None)
+        Client::new(nowhere, nowhere, Arc::default(), None)
     }
 
     #[test]

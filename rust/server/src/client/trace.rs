@@ -118,7 +118,7 @@ impl Trace {
     /// Returns the trace of one connection to the node at `place`.
     pub fn of(&self, place: &Place, id: u64, peer: SocketAddr) -> ConnectionTrace {
         let node_id = place.node_id;
-        let name = if place.ports.len() > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
+        let name = if place.nodes > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
         ConnectionTrace {
             trace: self.clone(),
             name,
@@ -324,7 +324,7 @@ mod tests {
             lines.lock().unwrap().push(line.to_owned());
         })
         .unwrap();
-        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0] };
+        let place = Place { cluster_id: String::new(), node_id: 1, nodes: 1, listeners: Arc::default() };
         let connection = trace.of(&place, 1, ([127, 0, 0, 1], 9).into());
         let api = versions::find(versions::HEARTBEAT).unwrap();
         let header = RequestHeader { api, version: 0, correlation_id: 1, client_id: "c" };

@@ -1,6 +1,14 @@
 //! Accepts the connections of a node.
 
-use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -8,58 +16,70 @@ use tokio::{
 };
 
 use super::{
-    channel::Channel, connection::Connection, event_loop::EventLoop, tls_stream::TlsStream, transport::Transport,
+    channel::Channel, connection::Connection, event_loop::EventLoop, listening::Bound, tls_stream::TlsStream,
+    transport::Transport,
 };
-use crate::client::Client;
+use crate::{base::listeners::Listener, client::Client};
 
 /// Pause after a failed accept, such as with too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections while the node lives and listens.
-pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
-    let mut listener = Some(listener);
+pub async fn accept(event_loop: Rc<EventLoop>, mut sockets: Vec<Bound<TcpListener>>) {
     let max_connections = event_loop.shared.settings().max_connections();
-    let mut id = 0;
+    let (mut id, mut turn) = (0, 0);
     loop {
         let accepted = select! {
             biased;
             () = event_loop.listening.given() => None,
-            accepted = next(listener.as_ref()) => Some(accepted),
+            accepted = poll_fn(|context| poll_accept(&sockets, &mut turn, context)) => Some(accepted),
         };
         match accepted {
-            None => event_loop.listening.follow(&mut listener),
+            None => event_loop.listening.follow(&mut sockets),
             Some(Ok(_)) if event_loop.connection_count() >= max_connections => {}
-            Some(Ok((stream, peer))) => {
+            Some(Ok((listener, stream, peer))) => {
                 id += 1;
-                admit(&event_loop, id, stream, peer);
+                admit(&event_loop, id, listener, stream, peer);
             }
             Some(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-/// Waits for the next connection; never returns while the node does not listen.
-async fn next(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
-    match listener {
-        Some(listener) => listener.accept().await,
-        None => std::future::pending().await,
+/// Accepts the next connection. The listeners have turns, so that many connections on one do not keep out those of
+/// another.
+fn poll_accept(
+    sockets: &[Bound<TcpListener>],
+    turn: &mut usize,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<(Arc<Listener>, TcpStream, SocketAddr)>> {
+    for offset in 0..sockets.len() {
+        let at = (*turn + offset) % sockets.len();
+        let Bound { listener, socket } = &sockets[at];
+        if let Poll::Ready(accepted) = socket.poll_accept(context) {
+            *turn = at + 1;
+            return Poll::Ready(accepted.map(|(stream, peer)| (Arc::clone(listener), stream, peer)));
+        }
     }
+    Poll::Pending
 }
 
-fn admit(event_loop: &Rc<EventLoop>, id: u64, stream: TcpStream, peer: SocketAddr) {
+fn admit(event_loop: &Rc<EventLoop>, id: u64, listener: Arc<Listener>, stream: TcpStream, peer: SocketAddr) {
     // Without the option, answers are late but correct.
     let _late = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
-    let transport = match event_loop.shared.tls() {
-        None => Transport::Plain(stream),
-        Some(tls) => match TlsStream::new(stream, &tls.config) {
+    let transport = match (listener.protocol.has_tls(), event_loop.shared.tls()) {
+        (false, _) => Transport::Plain(stream),
+        (true, Some(tls)) => match TlsStream::new(stream, &tls.config) {
             Ok(stream) => Transport::Tls(Box::new(stream)),
             // Only wrong configurations are refused, and those do not load.
             Err(_) => return,
         },
+        // A server with such a listener does not start without a certificate.
+        (true, None) => return,
     };
     let trace = event_loop.shared.trace_of(event_loop.node.borrow().place(), id, peer);
-    let connection = Rc::new(Connection::new(id, Client::new(peer, local, trace)));
+    let connection = Rc::new(Connection::new(id, Client::new(peer, local, listener, trace)));
     event_loop.remember(&connection);
     tokio::task::spawn_local(Channel::new(Rc::clone(event_loop), connection, transport).serve());
 }

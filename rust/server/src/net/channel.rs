@@ -124,10 +124,12 @@ impl Channel {
                 return self.event_loop.refused(&self.client, refusal);
             }
         }
-        if let Some(sasl) = self.event_loop.shared.sasl().cloned()
-            && !self.authenticate(&sasl).await
-        {
-            return;
+        if self.client.listener().protocol.has_sasl() {
+            // A server with such a listener does not start without users.
+            let Some(sasl) = self.event_loop.shared.sasl().cloned() else { return };
+            if !self.authenticate(&sasl).await {
+                return;
+            }
         }
         // An error of the socket ends the connection like a close. With TLS 1.3 a client may refuse the server's
         // certificate when the handshake is over for the server.
@@ -477,7 +479,7 @@ mod tests {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
-            let connection = Rc::new(Connection::new(1, Client::new(peer, local, None)));
+            let connection = Rc::new(Connection::new(1, Client::new(peer, local, Arc::default(), None)));
             event_loop.remember(&connection);
             Channel::new(event_loop, connection, Transport::Plain(stream))
         });

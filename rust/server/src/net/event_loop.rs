@@ -173,14 +173,14 @@ pub(crate) mod tests {
     use crate::base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
 
     pub(crate) fn of_a_new_node() -> Rc<EventLoop> {
-        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, host: None, ports: vec![1] };
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
         let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
         EventLoop::new(&shared, Node::new(&shared, FIRST_NODE))
     }
 
     fn accepted(event_loop: &EventLoop, id: u64) -> Rc<Connection> {
         let address = ([127, 0, 0, 1], 1).into();
-        let connection = Rc::new(Connection::new(id, Client::new(address, address, None)));
+        let connection = Rc::new(Connection::new(id, Client::new(address, address, Arc::default(), None)));
         event_loop.remember(&connection);
         connection
     }

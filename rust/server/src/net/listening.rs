@@ -3,11 +3,21 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    sync::Arc,
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::base::{error::ServerError, owners::NODES_MAX, place::resolve};
+use crate::base::{error::ServerError, listeners::Listener, owners::NODES_MAX, place::resolve};
+
+/// The socket of a listener on one node.
+#[derive(Debug)]
+pub struct Bound<S> {
+    /// The listener.
+    pub listener: Arc<Listener>,
+    /// The socket.
+    pub socket: S,
+}
 
 /// Connections that the kernel may complete before they are accepted.
 const BACKLOG: i32 = 4_096;

@@ -1,16 +1,24 @@
 //! Orders that start and stop the listening of a node.
 
-use std::{cell::RefCell, net::TcpListener as StdListener};
+use std::{cell::RefCell, io, net::TcpListener as StdListener};
 
 use tokio::{net::TcpListener, sync::Notify};
+
+use super::listening::Bound;
+
+/// Makes sockets that this thread polls.
+pub fn polled(bound: Vec<Bound<StdListener>>) -> io::Result<Vec<Bound<TcpListener>>> {
+    let one = |Bound { listener, socket }| Ok(Bound { listener, socket: TcpListener::from_std(socket)? });
+    bound.into_iter().map(one).collect()
+}
 
 /// The listening state of a node.
 #[derive(Debug)]
 pub enum Listening {
     /// Connections are refused.
     Nowhere,
-    /// The node listens on this socket.
-    On(StdListener),
+    /// The node listens on these sockets.
+    On(Vec<Bound<StdListener>>),
 }
 
 /// The last order, until the accepting task has followed it.
@@ -41,12 +49,12 @@ impl ListeningOrders {
     }
 
     /// Follows the last order.
-    pub fn follow(&self, listener: &mut Option<TcpListener>) {
+    pub fn follow(&self, sockets: &mut Vec<Bound<TcpListener>>) {
         if let Some(order) = self.order.take() {
-            *listener = match order {
-                Listening::Nowhere => None,
+            *sockets = match order {
+                Listening::Nowhere => Vec::new(),
                 // A socket bound on this machine can be polled on it.
-                Listening::On(bound) => TcpListener::from_std(bound).ok(),
+                Listening::On(bound) => polled(bound).unwrap_or_default(),
             };
             self.followed.notify_one();
         }

@@ -13,13 +13,12 @@ use std::{
 };
 
 use tokio::{
-    net::TcpListener,
     runtime, select,
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::LocalSet,
 };
 
-use super::{accept::accept, event_loop::EventLoop, loading};
+use super::{accept::accept, event_loop::EventLoop, listening::Bound, listening_orders::polled, loading};
 use crate::{
     base::{error::ServerError, owners::FIRST_NODE},
     client::Ending,
@@ -47,7 +46,7 @@ pub struct Running {
 pub fn start_node(
     shared: &Arc<SharedState>,
     node_id: i32,
-    listener: StdListener,
+    sockets: Vec<Bound<StdListener>>,
     loads: SyncSender<Result<(), ServerError>>,
 ) -> Result<(UnboundedSender<Command>, Running), ServerError> {
     let (commands, orders) = unbounded_channel();
@@ -56,7 +55,7 @@ pub fn start_node(
     let (started, ready) = sync_channel(1);
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name(format!("rota-node-{node_id}")).spawn(move || {
-        run(&shared, node_id, listener, orders, stopped, &started, loads);
+        run(&shared, node_id, sockets, orders, stopped, &started, loads);
         // The receiver may be gone.
         let _nobody = report.send(());
     });
@@ -69,7 +68,7 @@ pub fn start_node(
 fn run(
     shared: &Arc<SharedState>,
     node_id: i32,
-    listener: StdListener,
+    sockets: Vec<Bound<StdListener>>,
     orders: UnboundedReceiver<Command>,
     stopped: tokio::sync::oneshot::Receiver<()>,
     started: &SyncSender<io::Result<()>>,
@@ -81,13 +80,13 @@ fn run(
         Err(error) => return drop(started.send(Err(error))),
     };
     LocalSet::new().block_on(&runtime, async move {
-        let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => listener,
+        let sockets = match polled(sockets) {
+            Ok(sockets) => sockets,
             Err(error) => return drop(started.send(Err(error))),
         };
         let event_loop = EventLoop::new(shared, Node::new(shared, node_id));
         loading::load_own(&event_loop, loads);
-        let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&event_loop), listener));
+        let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&event_loop), sockets));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&event_loop)));
         let mut listening = tokio::task::spawn_local(run_wakeups(Rc::clone(&event_loop)));
         let max_idle_ms = event_loop.shared.settings().max_idle_ms();

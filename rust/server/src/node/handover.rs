@@ -279,7 +279,7 @@ impl Node {
 
     /// Starts threads that load the waiting partitions. Each result goes to `ended`, for [`Node::end_loading`].
     pub fn load_by_threads(&mut self, ended: &UnboundedSender<LoadResult>) -> io::Result<Loaders> {
-        let threads_max = loaders::threads_of(self.place.ports.len());
+        let threads_max = loaders::threads_of(self.place.nodes as usize);
         let loads = self.take_loads();
         Loaders::begin(threads_max, loads, &self.shared.log, ended)
     }
@@ -315,7 +315,7 @@ mod tests {
 
     /// Two nodes on this thread, the owner of the partition of `g` first, and that partition.
     fn two_nodes() -> (Arc<SharedState>, Node, Node, u32) {
-        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0, 0] };
+        let place = Place { cluster_id: String::new(), node_id: 1, nodes: 2, listeners: Arc::default() };
         let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
         let mut nodes = [Node::new(&shared, 1), Node::new(&shared, 2)];
         let partition = nodes[0].partition_of("g");

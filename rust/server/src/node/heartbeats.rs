@@ -172,7 +172,7 @@ mod tests {
         fn new(clock: Clock) -> Scene {
             let mut settings = Settings::default();
             settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
-            let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
+            let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
             let node = Node::new(&Arc::new(SharedState::new(settings, place, clock)), FIRST_NODE);
             let mut scene = Scene { node, client: nowhere(), member_id: String::new() };
             scene.dispatch(&frame(versions::JOIN_GROUP, 0, 1, |out| {

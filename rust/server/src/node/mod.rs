@@ -140,16 +140,6 @@ impl Node {
         &self.settings
     }
 
-    /// Whether clients authenticate.
-    pub fn has_sasl(&self) -> bool {
-        self.shared.sasl().is_some()
-    }
-
-    /// Whether clients reach the node by TLS.
-    pub fn has_tls(&self) -> bool {
-        self.shared.tls().is_some()
-    }
-
     /// Returns the addresses of the nodes.
     pub fn place(&self) -> &Place {
         &self.place
@@ -462,7 +452,7 @@ mod tests {
     fn what_is_due_at_once_is_fired_without_an_advance_after_a_virtual_clock_has_moved_too() {
         let mut settings = Settings::default();
         settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
-        let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
+        let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
         let shared = Arc::new(SharedState::new(settings, place, Clock::standing()));
         let mut node = Node::new(&shared, FIRST_NODE);
         for group_id in ["before", "after"] {

@@ -19,6 +19,7 @@ use crate::{
         clock::Clock,
         entropy::RandomBits,
         error::ServerError,
+        listeners::Listener,
         owners::{FIRST_NODE, Owners},
         place::Place,
         refusals::Refusals,
@@ -64,15 +65,15 @@ pub struct SharedState {
     pub(super) journal: Option<Arc<Journal>>,
     /// The data directory; `None`: in memory.
     data: Option<DataDir>,
-    /// The TLS configuration of the listeners; `None`: plaintext.
+    /// The TLS configuration of the listeners with TLS; `None`: there are none.
     tls: Option<Tls>,
-    /// The authentication of the listeners; `None`: without.
+    /// The authentication of the listeners with SASL; `None`: there are none.
     sasl: Option<Arc<Sasl>>,
     refusals: Refusals,
 }
 
 fn owners_and_wakers(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
-    let nodes = place.ports.len() as u32;
+    let nodes = place.nodes;
     (Owners::new(settings.offsets_partitions(), nodes), (0..nodes).map(|_| Arc::default()).collect())
 }
 
@@ -87,7 +88,7 @@ impl SharedState {
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
         SharedState {
             controls: Controls::default(),
-            outages: Outages::of(place.ports.len()),
+            outages: Outages::of(place.nodes as usize),
             changes: Arc::default(),
             panics: AtomicU64::new(0),
             settings,
@@ -119,7 +120,7 @@ impl SharedState {
             &mut RandomBits::default(),
         )?;
         let group_configs = GroupConfigs::in_data_dir(&data)?;
-        let (controls, outages) = (Controls::default(), Outages::of(place.ports.len()));
+        let (controls, outages) = (Controls::default(), Outages::of(place.nodes as usize));
         let (changes, panics) = (Arc::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
         Ok(SharedState {
@@ -167,9 +168,9 @@ impl SharedState {
         &self.settings
     }
 
-    /// Returns the advertised host; `None`: the address at which each client reached the server.
-    pub fn advertised_host(&self) -> Option<&str> {
-        self.place.host.as_deref()
+    /// Returns the listeners, which every node has.
+    pub fn listeners(&self) -> &[Arc<Listener>] {
+        &self.place.listeners
     }
 
     /// Returns the clock of all coordinators.
@@ -202,12 +203,12 @@ impl SharedState {
         &self.outages
     }
 
-    /// Returns the TLS configuration of the listeners; `None`: plaintext.
+    /// Returns the TLS configuration of the listeners with TLS; `None`: there are none.
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 
-    /// Returns the authentication of the listeners; `None`: without.
+    /// Returns the authentication of the listeners with SASL; `None`: there are none.
     pub fn sasl(&self) -> Option<&Arc<Sasl>> {
         self.sasl.as_ref()
     }

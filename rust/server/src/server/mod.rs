@@ -1,12 +1,13 @@
 //! The handle that starts, controls and stops a server.
 //!
 //! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
-//! `controls.rs` has the controls of tests, `inspect.rs` the views of operators, `partitions.rs` partitions and nodes,
-//! `network.rs` the network, `topics.rs` and `messages.rs` topics, `clock.rs` time.
+//! `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
+//! `partitions.rs` partitions and nodes, `network.rs` the network, `topics.rs` and `messages.rs` topics, `clock.rs` time.
 
 mod clock;
 pub mod controls;
 pub mod inspect;
+pub mod listeners;
 pub mod messages;
 mod network;
 mod partitions;
@@ -15,8 +16,7 @@ mod virtual_time;
 
 use std::{
     collections::BTreeMap,
-    fmt, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener as StdListener},
+    fmt,
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -26,25 +26,25 @@ use std::{
 };
 
 use rota_security::{
-    sasl::{Mechanism, Sasl},
+    sasl::Sasl,
     tls::{BadTls, TlsFiles},
 };
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::listeners::OpenListener;
 use crate::{
     base::{
         clock::Clock,
         entropy::RandomBits,
         error::ServerError,
         owners::FIRST_NODE,
-        place::{Place, default_host, is_loopback, kafka_uuid, split_address},
+        place::{Place, kafka_uuid, reachable_host},
         settings::Settings,
     },
     client::trace::Trace,
     log::data_dir::{DataConfig, DataDir, Health, StartReport},
     net::{
         event_loop::EventLoop,
-        listening::{listen_all, ports_from},
         node_thread::{Command, Running, start_node},
     },
     node::{
@@ -57,7 +57,8 @@ use crate::{
 /// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// `HOST:PORT` of the first node; the others have the following ports. Port 0 chooses free ports.
+    /// `HOST:PORT` of the first node; the others have the following ports. Port 0 chooses free ports. Not used with the
+    /// setting `listeners`.
     pub listen: String,
     /// Advertised `HOST:PORT` of the first node, and the following ports for the others; `None`: the address at which
     /// the client reached the server.
@@ -102,9 +103,8 @@ impl Default for ServerConfig {
 
 /// A running server. Dropping it stops it.
 pub struct Server {
-    host: String,
-    /// The listen host, for nodes that are restarted.
-    listen_host: String,
+    /// In the order of the setting; never empty.
+    listeners: Vec<OpenListener>,
     shared: Arc<SharedState>,
     nodes: Vec<NodeHandle>,
     /// Locked for writing while a partition is handed over, for reading while an order depends on owners.
@@ -116,7 +116,6 @@ pub struct Server {
 }
 
 struct NodeHandle {
-    port: u16,
     commands: UnboundedSender<Command>,
 }
 
@@ -130,38 +129,23 @@ impl Server {
     /// Starts a server. It answers requests when this returns, and has loaded its data directory. Until then clients
     /// get `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
-        let mut settings = config.settings;
-        settings.check()?;
-        let tls = match (config.tls, settings.tls()?) {
+        config.settings.check()?;
+        let tls = match (&config.tls, config.settings.tls()?) {
             (Some(_), Some(_)) => {
                 let both = "the server's certificate is given twice: use --tls-cert or `ssl.keystore.*`, not both";
                 return Err(BadTls::Settings(both.to_owned()).into());
             }
-            (given, set) => given.or(set).map(|files| files.load()).transpose()?,
+            (given, set) => given.clone().or(set).map(|files| files.load()).transpose()?,
         };
-        let (listen_host, listen_port) = split_address("listen on", &config.listen)?;
-        let sends_passwords = config.sasl.as_ref().is_some_and(|sasl| sasl.mechanisms.contains(&Mechanism::Plain));
-        if sends_passwords && tls.is_none() && !config.allow_plaintext_passwords && !is_loopback(&listen_host) {
-            let exposed = "PLAIN without TLS sends passwords over the network in plain text: give a certificate, or use \
-                           SCRAM-SHA-512; to allow it nevertheless, give --allow-plaintext-passwords";
-            return Err(BadTls::Settings(exposed.to_owned()).into());
-        }
-        let listen_ports = ports_from(listen_port, config.nodes)?;
-        let listeners = listen_all(&listen_host, &listen_ports)?;
-        let bound = |listener: &StdListener| listener.local_addr().map(|address| address.port());
-        let bound: io::Result<Vec<u16>> = listeners.iter().map(bound).collect();
-        let bound = bound.map_err(|source| ServerError::CannotRun { source })?;
-        let (host, ports) = match &config.advertise {
-            None => (default_host(&listen_host), bound.clone()),
-            Some(address) => match split_address("advertise", address)? {
-                (host, 0) => (Some(host), bound.clone()),
-                (host, port) => (Some(host), ports_from(port, config.nodes)?),
-            },
-        };
+        let endpoints = listeners::configured(&config, tls.is_some())?;
+        listeners::check(&endpoints, &config, tls.as_ref())?;
+        let (listeners, sockets) = listeners::open(endpoints, config.nodes)?;
+        let mut settings = config.settings;
         let cluster_id = kafka_uuid(RandomBits::default().draw());
         let data = config.data.map(|data| DataDir::open(&data, &mut settings, &cluster_id)).transpose()?;
         let cluster_id = data.as_ref().map_or(cluster_id, |data| data.cluster_id.clone());
-        let place = Place { cluster_id, node_id: FIRST_NODE, host, ports };
+        let seen_by_clients = listeners.iter().map(|open| Arc::clone(&open.listener)).collect();
+        let place = Place { cluster_id, node_id: FIRST_NODE, nodes: config.nodes, listeners: seen_by_clients };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
         let shared = match data {
             None => SharedState::new(settings, place, clock),
@@ -170,20 +154,15 @@ impl Server {
         let shared = Arc::new(shared.protected(tls, config.sasl).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
-        for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
+        for (node_id, sockets) in (FIRST_NODE..).zip(sockets) {
             // If a node does not start, the nodes that run are stopped with the handle.
-            let (commands, node) = start_node(&shared, node_id, listener, loads.clone())?;
-            nodes.push(NodeHandle { port, commands });
+            let (commands, node) = start_node(&shared, node_id, sockets, loads.clone())?;
+            nodes.push(NodeHandle { commands });
             running.push(node);
         }
-        let host = match listen_host.parse() {
-            Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Ipv4Addr::LOCALHOST.to_string(),
-            Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Ipv6Addr::LOCALHOST.to_string(),
-            _ => listen_host.clone(),
-        };
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
-        let mut server = Server { host, listen_host, shared, nodes, moving, held_loads, running, report: None };
+        let mut server = Server { listeners, shared, nodes, moving, held_loads, running, report: None };
         // Ends when every partition has reported.
         let mut failed = Vec::new();
         for error in loaded.iter().filter_map(Result::err) {
@@ -222,15 +201,20 @@ impl Server {
         self.shared.journal().map(Journal::health)
     }
 
-    /// Returns host and port of the first node, as this machine reaches it.
+    /// Returns host and port of the first node's first listener, as this machine reaches it.
     pub fn address(&self) -> (String, u16) {
-        (self.host.clone(), self.nodes[0].port)
+        let first = &self.listeners[0];
+        (reachable_host(&first.host), first.ports[0])
     }
 
-    /// Returns id, host and port of every node, as this machine reaches it.
+    /// Returns id, host and port of every node's first listener, as this machine reaches it.
     pub fn addresses(&self) -> Vec<(i32, String, u16)> {
-        let address = |(node_id, node): (i32, &NodeHandle)| (node_id, self.host.clone(), node.port);
-        (FIRST_NODE..).zip(&self.nodes).map(address).collect()
+        self.listeners[0].addresses()
+    }
+
+    /// Returns the listeners in the order of the setting.
+    pub fn listeners(&self) -> &[OpenListener] {
+        &self.listeners
     }
 
     /// Returns the version of rota.
@@ -243,20 +227,22 @@ impl Server {
         self.shared.settings().rows()
     }
 
-    /// Whether the listeners use TLS.
+    /// Whether the first listener uses TLS.
     pub fn has_tls(&self) -> bool {
-        self.shared.tls().is_some()
+        self.listeners[0].listener.protocol.has_tls()
     }
 
-    /// Whether clients authenticate.
+    /// Whether clients of the first listener authenticate.
     pub fn has_sasl(&self) -> bool {
-        self.shared.sasl().is_some()
+        self.listeners[0].listener.protocol.has_sasl()
     }
 
-    /// Returns the advertised host if the server's certificate does not name it: clients refuse the connection.
+    /// Returns the first advertised host of a listener with TLS that the server's certificate does not name: clients
+    /// refuse the connection.
     pub fn unnamed_host(&self) -> Option<&str> {
-        let (tls, host) = (self.shared.tls()?, self.shared.advertised_host()?);
-        (!tls.names(host)).then_some(host)
+        let tls = self.shared.tls()?;
+        let with_tls = self.shared.listeners().iter().filter(|listener| listener.protocol.has_tls());
+        with_tls.filter_map(|listener| listener.host.as_deref()).find(|host| !tls.names(host))
     }
 
     /// Returns why connections were closed because of their security, one line each, since the last call.

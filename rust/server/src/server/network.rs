@@ -16,7 +16,7 @@ use crate::{
     base::{error::ServerError, names::Hint, owners::FIRST_NODE},
     client::Ending,
     faults::{FaultId, NetworkFault},
-    net::{event_loop::EventLoop, listening::listen_all, listening_orders::Listening, loading},
+    net::{event_loop::EventLoop, listening_orders::Listening, loading},
     node::shared_state::SharedState,
 };
 
@@ -116,7 +116,7 @@ impl Server {
         self.answered(&closed)
     }
 
-    /// Restarts a node on its port: it loads its partitions from the log, then listens.
+    /// Restarts a node on its ports: it loads its partitions from the log, then listens.
     pub fn start_node(&self, node_id: i32) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
@@ -124,7 +124,7 @@ impl Server {
         if !self.shared.outages().is_down(node_id) {
             return Ok(());
         }
-        let listener = listen_all(&self.listen_host, &[self.nodes[at].port])?.remove(0);
+        let sockets: Vec<_> = self.listeners.iter().map(|open| open.reopen(at)).collect::<Result<_, _>>()?;
         let loads = self.order(at, |event_loop| -> (bool, Loads) {
             let node = event_loop.node.borrow();
             let load = |(partition, epoch): (u32, u32)| {
@@ -145,7 +145,7 @@ impl Server {
             }
         }
         self.shared.outages().mark(node_id, false);
-        let listening = self.order(at, move |event_loop| event_loop.listening.send(Listening::On(listener)))?;
+        let listening = self.order(at, move |event_loop| event_loop.listening.send(Listening::On(sockets)))?;
         self.answered(&listening)?;
         outcome
     }
