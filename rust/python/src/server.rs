@@ -36,6 +36,9 @@ enum Details {
 /// Partition, offset, timestamp, key and value.
 type MessageRow = (i32, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
 
+/// Name, security protocol, whether only this machine reaches it, and id, host and port of each node.
+type ListenerRow = (String, &'static str, bool, Vec<(i32, String, u16)>);
+
 /// Time that `stop` gives the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -205,7 +208,7 @@ impl Server {
 
     /// Returns name, security protocol, whether only this machine reaches it, and id, host and port of the nodes, of every
     /// listener.
-    fn listeners(&self) -> Vec<(String, &'static str, bool, Vec<(i32, String, u16)>)> {
+    fn listeners(&self) -> Vec<ListenerRow> {
         let row = |open: &OpenListener| {
             let Listener { name, protocol, .. } = &*open.listener;
             (name.clone(), protocol.name(), open.is_local(), open.addresses())
