@@ -168,12 +168,14 @@ def test_a_consumer_that_cannot_leave_ends_all_the_same() -> None:
         }
         order = json.dumps({"config": config, "topics": ["orders"]})
         consumer = subprocess.Popen(
-            [sys.executable, "-m", "rota.demo.consumer", order],
+            [sys.executable, "-m", "rota.demo.consumer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         assert consumer.stdout is not None
+        assert consumer.stdin is not None
+        print(order, file=consumer.stdin, flush=True)
         for line in consumer.stdout:
             if json.loads(line)["kind"] == "resumed":
                 break

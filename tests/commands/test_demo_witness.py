@@ -34,7 +34,7 @@ class Broker:
 
 def an_observer(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> Observer:
     monkeypatch.setattr(witness, "ASK_AGAIN_S", 0.0)
-    observer = Observer("127.0.0.1:1", "roster", lambda _: None, 60_000)
+    observer = Observer({"bootstrap.servers": "127.0.0.1:1"}, "roster", lambda _: None, 60_000)
     observer._admin = cast("AdminClient", broker)
     return observer
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota._rota import RotaError
+from rota.client_properties import ClientSecurity, PropertyError
 from rota.codec import Fields, MalformedError, apis, read_answer, write_request
+from rota.sasl import AuthenticationError, authentication
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 # An alert, with which a TLS listener answers plaintext, read as the length of a frame.
@@ -49,9 +51,10 @@ def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
 
 
 class Connection:
-    """One TCP connection to a broker. It sends requests, reports answers and reports its loss once.
+    """One connection to a broker. It sends requests, reports answers and reports its loss once.
 
-    The first thing on every connection is ApiVersions: every request goes out in the newest version that both know.
+    TLS and SASL come first if `security` has them, then ApiVersions: every request goes out in the newest version that
+    both know.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class Connection:
         client_id: str,
         on_answer: Callable[[Answered], None],
         on_lost: Callable[[str], None],
+        security: ClientSecurity | None = None,
     ) -> None:
         self.address = address
+        self._security = security
         self._client_id = client_id
         self._on_answer = on_answer
         self._on_lost = on_lost
@@ -83,17 +88,24 @@ class Connection:
         """Close the connection without reporting a loss."""
         if self._task is not None:
             self._task.cancel()
-        if self._writer is not None:
+        if self._writer is None:
+            return
+        if self._security is not None and self._security.has_tls:
+            # A close would wait for the broker's part of it, and the event loop may end before.
+            self._writer.transport.abort()
+        else:
             self._writer.close()
 
     async def _run(self) -> None:
         try:
-            reader, self._writer = await asyncio.open_connection(*self.address)
+            context = None if self._security is None else self._security.context()
+            reader, self._writer = await asyncio.open_connection(*self.address, ssl=context)
+            await self._authenticate(reader)
             await self._agree(reader)
             self._flush()
             while True:
                 self._take(await self._frame(reader))
-        except (OSError, EOFError, MalformedError, BrokerError) as error:
+        except (OSError, EOFError, MalformedError, BrokerError, AuthenticationError, PropertyError) as error:
             if self._writer is not None:
                 self._writer.close()
             self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
@@ -101,10 +113,23 @@ class Connection:
     async def _frame(self, reader: asyncio.StreamReader) -> bytes:
         (length,) = struct.unpack(">i", await reader.readexactly(4))
         if length >> 16 == TLS_ALERT:
-            raise BrokerError("the broker wants TLS, which rota.aio has not: use a plaintext listener")
+            raise BrokerError("the broker wants TLS: give security with security.protocol=SSL")
         if not 4 <= length <= FRAME_BYTES_MAX:
             raise MalformedError(f"a frame of {length} bytes: 4 to {FRAME_BYTES_MAX} are possible")
         return await reader.readexactly(length)
+
+    async def _authenticate(self, reader: asyncio.StreamReader) -> None:
+        if self._security is None or self._security.login is None:
+            return
+        assert self._writer is not None
+        frames = authentication(self._security.login, self._client_id)
+        frame = next(frames)
+        while True:
+            self._writer.write(struct.pack(">i", len(frame)) + frame)
+            try:
+                frame = frames.send(await self._frame(reader))
+            except StopIteration:
+                return
 
     async def _agree(self, reader: asyncio.StreamReader) -> None:
         assert self._writer is not None

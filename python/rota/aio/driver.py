@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rota.aio.connection import Answered, Connection
+from rota.client_properties import ClientSecurity
 from rota.member import Disconnect, Effect, Member, Node, Notice, Send
 
 
@@ -23,6 +24,7 @@ class Driver:
         client_id: str,
         on_notice: Callable[[Notice], None],
         answer_here: Callable[[Send], dict[str, Any] | None] = lambda _: None,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.member = member
         self.last_loss = ""
@@ -30,6 +32,7 @@ class Driver:
         self._client_id = client_id
         self._on_notice = on_notice
         self._answer_here = answer_here
+        self._security = security
         self._connections: dict[Node | None, Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -89,7 +92,7 @@ class Driver:
             self.last_loss = why
             self._lost(node, connection)
 
-        connection = Connection(address, self._client_id, answered, lost)
+        connection = Connection(address, self._client_id, answered, lost, self._security)
         return connection
 
     def _answered(self, answer: Answered, node: Node | None, connection: Connection | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,6 +15,7 @@ from rota.aio.connection import read_bootstrap
 from rota.aio.driver import Driver
 from rota.aio.planning import ByAssignor, Planner
 from rota.assign import Assignor
+from rota.client_properties import ClientSecurity
 from rota.member import (
     Assign,
     Closed,
@@ -61,6 +63,10 @@ class GroupMember:
     the next one. While the body of the loop takes longer than `max_poll_interval_ms`, the member is out of the group.
     Keyword settings are those of `rota.member.MemberSettings`; `assignor` divides the partitions by your own code.
     With `group_protocol="consumer"` the coordinator divides them (KIP-848).
+
+    `security` has what TLS and SASL need: the properties of a Kafka client by Kafka's names, as
+    `Server.client_config("java")` returns them, or the path of a file with them (docs/security.md). Wrong ones raise
+    ValueError.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class GroupMember:
         close_timeout_ms: int = 30_000,
         planner: Planner | None = None,
         answer_here: Callable[[Send], dict[str, Any] | None] = lambda _: None,
+        security: ClientSecurity | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
         if (topics is None) == (pattern is None):
@@ -96,6 +103,7 @@ class GroupMember:
             settings["strategies"] = [(self._planner.name, self._planner.cooperative)]
         self._member = Member(group_id, MemberSettings(**settings))
         self._addresses = read_bootstrap(bootstrap_servers)
+        self._security = ClientSecurity.given(security)
         self._topics, self._pattern = topics, pattern
         self._client_id = client_id
         self._close_timeout_ms = close_timeout_ms
@@ -137,7 +145,9 @@ class GroupMember:
         """Subscribe; assignments arrive in `assignments`."""
         if self._driver is not None:
             raise RuntimeError("started already: a member is for one use")
-        self._driver = Driver(self._member, self._addresses, self._client_id, self._hear, self._answer_here)
+        self._driver = Driver(
+            self._member, self._addresses, self._client_id, self._hear, self._answer_here, self._security
+        )
         self._tell_planner_data()
         if self._pattern is not None:
             self._do(self._member.subscribe_pattern, self._pattern)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rota.client_properties import ClientSecurity
 from rota.codec import Fields, apis
 from rota.conform import limits
 from rota.conform.said import FAULT, Said
@@ -54,6 +55,8 @@ class Broker:
     settings: frozenset[tuple[str, str]] = frozenset()
     #: API -> the newest version of it to use, but where a row is about a version
     at_most: Mapping[str, int] = field(default_factory=dict)
+    #: TLS and SASL
+    security: ClientSecurity | None = None
     #: API key -> first and last version, as ApiVersions says
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: the names that transcripts use -> the topics on the broker
@@ -82,7 +85,7 @@ class Broker:
 
     def connect(self, within_s: float = PREPARED_WITHIN_S) -> Connection:
         """A connection of the kit's own."""
-        return Connection(self.address, "conform", self.limits(within_s), self.trail)
+        return Connection(self.address, "conform", self.limits(within_s), self.trail, security=self.security)
 
     def newest(self, name: str, wanted: int) -> int:
         """`wanted`, or the newest version below it; raises NotServedError."""
@@ -218,7 +221,8 @@ class Broker:
         left = []
         for what, remove in (("groups", self._remove_groups), ("topics", self._remove_topics)):
             try:
-                with contextlib.closing(Connection(self.address, "conform", limits, self.trail)) as connection:
+                connection = Connection(self.address, "conform", limits, self.trail, security=self.security)
+                with contextlib.closing(connection):
                     left += remove(connection)
             except NotServedError as error:
                 left.append(f"{what} named {self.prefix}*: {error} is not served")
@@ -289,7 +293,8 @@ class Visit:
 
     def connect(self, client_id: str) -> Connection:
         """A new connection."""
-        connection = Connection(self.broker.address, client_id, self.limits, self.trail, self._check)
+        security = self.broker.security
+        connection = Connection(self.broker.address, client_id, self.limits, self.trail, self._check, security)
         self._all.append(connection)
         return connection
 
@@ -316,7 +321,8 @@ class Visit:
     def _asking(self) -> Connection:
         """The kit's own connection, which no row shows."""
         if self._control is None:
-            self._control = Connection(self.broker.address, "conform", self.limits, deque(maxlen=2))
+            security = self.broker.security
+            self._control = Connection(self.broker.address, "conform", self.limits, deque(maxlen=2), security=security)
             self._all.append(self._control)
         return self._control
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
 import rota
 from rota import interrupts
 from rota.addresses import address
+from rota.client_properties import ClientSecurity, PropertyError
 from rota.codec import apis
 from rota.conform import report
 from rota.conform.broker import CLEANED_SOON_S, CLEANED_WITHIN_S, Broker
@@ -38,13 +39,19 @@ from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
 
 PROGRESS_S = 2.0
 REPORTED_WITHIN_S = 0.3
-#: What brokers are set to, and the newest versions to ask them in.
-Kind = tuple[frozenset[tuple[str, str]], dict[str, int]]
 #: What options take that may be given several times.
 PAIRS = {
     "--setting": "NAME=VALUE, such as group.max.size=2",
     "--at-most": "API=VERSION, such as JoinGroup=5",
 }
+
+
+class Kind(NamedTuple):
+    """What brokers are set to, the newest versions to ask them in, and how to connect."""
+
+    settings: frozenset[tuple[str, str]]
+    at_most: dict[str, int]
+    security: ClientSecurity | None
 
 
 def fail(message: str, code: int = MISUSED) -> NoReturn:
@@ -66,6 +73,9 @@ def conform(
     against: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of Apache Kafka's recorded answers."),
+    ] = None,
+    command_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A properties file of Kafka clients: TLS, SASL.")
     ] = None,
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Record the broker's answers in FILE, named NAME-VERSION.json.")
@@ -104,6 +114,7 @@ def conform(
       rota conform --bootstrap-server 127.0.0.1:9092
       rota conform --bootstrap-server 127.0.0.1:9092 --only 'join/*' --only time/session
       rota conform --bootstrap-server 127.0.0.1:9092 --against 127.0.0.1:9192
+      rota conform --bootstrap-server kafka.test:9093 --command-config client.properties
       rota conform --list
     """
     rows = chosen(catalogue(), only or [])
@@ -116,7 +127,8 @@ def conform(
         fail("give --bootstrap-server HOST:PORT, or --list")
     given = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
     addresses = {option: address(option, text, 1) for option, text in given.items()}
-    kind = (frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []))
+    security = _security(command_config)
+    kind = Kind(frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []), security)
     results = _results(rows, addresses, kind, Options(jobs, longest, deadline, tries, twice=record is not None))
     if record is not None:
         _record(record, results)
@@ -137,6 +149,13 @@ def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Op
     except KeyboardInterrupt:
         typer.echo("rota: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _security(file: Path | None) -> ClientSecurity | None:
+    try:
+        return ClientSecurity.given(file)
+    except PropertyError as error:
+        fail(str(error))
 
 
 def _list(rows: list[Row], *, as_json: bool) -> None:
@@ -171,8 +190,7 @@ def _at_most(given: list[str]) -> dict[str, int]:
 def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
     """The broker at HOST:PORT, with topics and all, and cleaned up at the end; exit code 2 if it is no broker."""
     host, _, port = text.rpartition(":")
-    settings, at_most = kind
-    broker = Broker((host.strip("[]"), int(port)), settings=settings, at_most=at_most)
+    broker = Broker((host.strip("[]"), int(port)), **kind._asdict())
     try:
         broker.contact()
     except WireError as error:

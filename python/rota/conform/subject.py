@@ -125,6 +125,8 @@ class WireSubject(BrokerSubject):
 
     def _receive(self, source: socket.socket) -> list[Effect]:
         connection, asked = self.waiting[source]
+        # What can be read need not be an answer yet.
+        source.settimeout(0.0)
         frame = connection.receive()
         if frame is None:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -12,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rota.client_properties import ClientSecurity
 from rota.codec import Api, Fields, MalformedError, apis, read_answer, write_request
+from rota.sasl import AuthenticationError, authentication
 
 Address = tuple[str, int]
 FRAME_BYTES_MAX = 16 << 20
@@ -84,6 +87,7 @@ class Connection:
         limits: Limits,
         trail: deque[Exchange],
         check: Check = lambda _name, _values: None,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.client_id = client_id
         self.check = check
@@ -97,6 +101,33 @@ class Connection:
         self.received = bytearray()
         self.correlation_id = 0
         self.asked: deque[tuple[int, Api, int]] = deque()
+        if security is not None:
+            try:
+                self._secure(security, address[0])
+            except BaseException:
+                self.socket.close()
+                raise
+
+    def _secure(self, security: ClientSecurity, host: str) -> None:
+        """TLS and SASL, which the trail does not show: it would have passwords."""
+        try:
+            context = security.context()
+            if context is not None:
+                self.socket = context.wrap_socket(self.socket, server_hostname=host)
+        except OSError as error:
+            raise ClosedError(f"no TLS connection to {host}: {error.strerror or error}") from None
+        if security.login is None:
+            return
+        frames = authentication(security.login, self.client_id)
+        try:
+            frame = next(frames)
+            while True:
+                self._send(struct.pack(">i", len(frame)) + frame)
+                frame = frames.send(self.frame())
+        except StopIteration:
+            return
+        except AuthenticationError as error:
+            raise ClosedError(f"no authentication: {error}") from None
 
     def send(self, api: Api, version: int, values: Mapping[str, Any]) -> None:
         """Send a request; its answer is read by `poll` or `answer`."""
@@ -129,6 +160,9 @@ class Connection:
             data = self.socket.recv(RECEIVED_BYTES)
         except TimeoutError:
             raise
+        except (BlockingIOError, ssl.SSLWantReadError):
+            # TLS has messages of its own.
+            return self._frame()
         except OSError as error:
             raise ClosedError(f"the connection of {self.client_id} broke: {error.strerror or error}") from None
         if not data:
@@ -145,7 +179,7 @@ class Connection:
             shown = bytes(self.received[:64])
             self.trail.append(Exchange(self.client_id, "got", shown, "no frame"))
             if shown.startswith(TLS_ALERT):
-                raise GarbledError("the broker wants TLS, which this command has not: use a plaintext listener")
+                raise GarbledError("the broker wants TLS: give --command-config FILE with security.protocol=SSL")
             raise GarbledError(f"no answer begins with a length of {length}: {shown[:16]!r}")
         if len(self.received) < 4 + length:
             return None

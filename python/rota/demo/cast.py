@@ -74,13 +74,15 @@ class Cast:
         """Start a consumer in a process of its own."""
         order = {"config": {**self._config, "client.id": name}, "topics": sorted(topics)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "rota.demo.consumer", json.dumps(order)],
+            [sys.executable, "-m", "rota.demo.consumer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         actor = self.actors[name] = Actor(name, process, topics)
+        # Not as an argument: other users of the machine can read those, and there may be a password.
+        actor.order(json.dumps(order))
         for listen in (self._listen, self._overhear):
             thread = threading.Thread(target=listen, args=(actor,), name=f"{listen.__name__}-{name}", daemon=True)
             thread.start()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +22,18 @@ class Assignor(StrEnum):
     ROUNDROBIN = "roundrobin"
 
 
+def _security(file: Path | None) -> dict[str, Any]:
+    """What a properties file says, as librdkafka has it."""
+    if file is None:
+        return {}
+    from rota.client_properties import ClientSecurity, PropertyError
+
+    try:
+        return ClientSecurity.read(file).librdkafka()
+    except PropertyError as error:
+        fail(MISUSED, str(error))
+
+
 def demo(
     duration: Annotated[
         float,
@@ -32,6 +45,10 @@ def demo(
     bootstrap_server: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Use this broker instead of rota."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --bootstrap-server: a properties file of Kafka clients: TLS, SASL."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; the last one is the summary.")] = False,
 ) -> None:
@@ -54,13 +71,15 @@ def demo(
         fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
     if bootstrap_server is not None:
         address("--bootstrap-server", bootstrap_server, 1)
+    elif command_config is not None:
+        fail(MISUSED, "--command-config needs --bootstrap-server: the demo's own server is asked without TLS and SASL")
     from confluent_kafka import KafkaException
 
     from rota.demo import perform
     from rota.demo.stage import Settings
     from rota.demo.witness import UnreachableError
 
-    chosen_settings = Settings(duration, assignor.value, bootstrap_server)
+    chosen_settings = Settings(duration, assignor.value, bootstrap_server, _security(command_config))
     try:
         result = perform(chosen_settings, as_json=as_json)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""One consumer of the demo, in a process of its own so that it can be killed. `python -m rota.demo.consumer JSON`.
+"""One consumer of the demo, in a process of its own so that it can be killed. `python -m rota.demo.consumer`.
 
 It reports on stdout, one JSON object a line, and takes orders on stdin, one a line: `subscribe TOPIC ...`, `leave`.
 The end of stdin means leave, so that no consumer outlives the demo; one that cannot leave, because its broker is gone
@@ -175,10 +175,10 @@ def listen(orders: SimpleQueue[list[str]]) -> None:
 
 
 def main() -> None:
-    """Run one consumer as its only argument says: {"config": {...}, "topics": [...]}."""
+    """Run one consumer as the first line on stdin says: {"config": {...}, "topics": [...]}."""
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.SIG_IGN)  # both are the demo's to handle: it tells its consumers to leave
-    order = json.loads(sys.argv[1])
+    order = json.loads(sys.stdin.readline())
     orders: SimpleQueue[list[str]] = SimpleQueue()
     threading.Thread(target=listen, args=(orders,), daemon=True).start()
     code = 0

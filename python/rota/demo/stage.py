@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,6 +44,8 @@ class Settings:
     assignor: str = "cooperative-sticky"
     bootstrap_servers: str | None = None
     """An existing broker to run against; None starts a rota server for the run."""
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What librdkafka needs for TLS and SASL."""
 
 
 class Audience(Protocol):
@@ -85,16 +88,17 @@ class Stage:
         self.began_ms = now_ms()
         self._audience = audience
         self._changed = threading.Event()
+        broker = {"bootstrap.servers": self.bootstrap_servers, **settings.security}
         config = {
-            "bootstrap.servers": self.bootstrap_servers,
+            **broker,
             "group.id": self.group,
             "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": 500,
             "partition.assignment.strategy": settings.assignor,
         }
         self.cast = Cast(config, {name: topic for topic, name in self.names.items()}, self.evidence, self.tell)
-        self.feed = Feed(self.bootstrap_servers, self.topics)
-        self.observer = Observer(self.bootstrap_servers, self.group, self._seen, SESSION_MS)
+        self.feed = Feed(broker, self.topics)
+        self.observer = Observer(broker, self.group, self._seen, SESSION_MS)
 
     @property
     def elapsed_s(self) -> float:

@@ -40,12 +40,11 @@ class UnreachableError(RotaError):
 class Feed:
     """Produces to every partition in turn until it is stopped."""
 
-    def __init__(self, bootstrap_servers: str, topics: dict[str, int]) -> None:
+    def __init__(self, broker: dict[str, Any], topics: dict[str, int]) -> None:
+        """`broker` has the settings of clients of the broker."""
         self.stored = 0
         self.failed: str | None = None
-        self._producer = Producer(
-            {**QUIET, "bootstrap.servers": bootstrap_servers, "client.id": "feed", "linger.ms": 5}
-        )
+        self._producer = Producer({**QUIET, **broker, "client.id": "feed", "linger.ms": 5})
         self._partitions = [Partition(topic, index) for topic, count in topics.items() for index in range(count)]
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
@@ -81,11 +80,11 @@ class Feed:
 class Observer:
     """Asks the coordinator to describe the group, over and over, as any admin client can."""
 
-    def __init__(self, bootstrap_servers: str, group: str, seen: Callable[[Snapshot], None], session_ms: int) -> None:
-        """`session_ms` is how long the group may keep a member that was killed."""
-        self._bootstrap_servers = bootstrap_servers
+    def __init__(self, broker: dict[str, Any], group: str, seen: Callable[[Snapshot], None], session_ms: int) -> None:
+        """`broker` has the settings of clients; `session_ms` is how long the group may keep a killed member."""
+        self._bootstrap_servers = broker["bootstrap.servers"]
         self._session_ms = session_ms
-        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers, "client.id": "observer"})
+        self._admin = AdminClient({**QUIET, **broker, "client.id": "observer"})
         self._group = group
         self._seen = seen
         self._enough = threading.Event()

@@ -1,0 +1,139 @@
+"""`rota.aio` over TLS and with SASL, by the properties of a Kafka client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from rota.aio import GroupMember, Roster
+from rota.sasl import AuthenticationError, authentication
+from rota.security import Login
+
+WITHIN_S = 60.0
+LISTENERS: dict[str, str | int | bool] = {
+    "listeners": "PLAIN://127.0.0.1:0,TLS://127.0.0.1:0,BOTH://127.0.0.1:0,PASS://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAIN:PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,PASS:SASL_PLAINTEXT",
+    "group.initial.rebalance.delay.ms": 0,
+}
+USERS = {"ana": "secret", "b,=b": "pass=word,"}
+
+
+async def assigned(member: GroupMember) -> list[Any]:
+    """The partitions of the first change."""
+    async for change in member.assignments():
+        return change.all
+    return []
+
+
+async def until(look: Callable[[], bool], member: GroupMember) -> None:
+    """Waits for a condition, while the member runs."""
+    reading = asyncio.ensure_future(assigned(member))
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while not look():
+                await asyncio.sleep(0.02)
+    finally:
+        reading.cancel()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("user", list(USERS))
+def test_members_on_all_listeners_share_a_group(mechanism: str, user: str, tmp_path: Path) -> None:
+    async def joined(server: rota.Server, listener: str) -> list[Any]:
+        config = server.client_config("java", listener=listener, user=user if listener in ("BOTH", "PASS") else None)
+        security: Any = config
+        if listener == "BOTH":
+            security = tmp_path / "client.properties"
+            lines = [f"{name}={value}".replace("\n", "\\n") for name, value in config.items()]
+            security.write_text("\n".join(lines))
+        async with GroupMember(config["bootstrap.servers"], f"g-{listener}", ["orders"], security=security) as member:
+            async with asyncio.timeout(WITHIN_S):
+                partitions = await assigned(member)
+            await member.commit({("orders", 0): 7})
+            return partitions
+
+    with rota.Server(settings=LISTENERS, tls=True, sasl=mechanism, users=USERS) as server:
+        server.create_topic("orders", partitions=2)
+        for listener in server.listeners():
+            assert asyncio.run(joined(server, listener)) == [("orders", 0), ("orders", 1)]
+        assert server.refused_connections() == []
+
+
+def test_a_roster_takes_them_too() -> None:
+    async def led(server: rota.Server) -> list[int]:
+        config = server.client_config("java")
+        async with Roster(server.bootstrap_servers, "leaders", 1, security=config) as roster:
+            async with asyncio.timeout(WITHIN_S):
+                async for shift in roster.shifts():
+                    return list(shift.shards)
+        return []
+
+    with rota.Server(tls=True, users=USERS, settings={"group.initial.rebalance.delay.ms": 0}) as server:
+        assert asyncio.run(led(server)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"sasl.jaas.config": 'x required username="ana" password="no";'}, "Authentication failed"),
+        ({"ssl.truststore.certificates": rota.Authority().certificate}, "certificate verify failed"),
+        ({"sasl.mechanism": "SCRAM-SHA-256"}, "the broker refuses SCRAM-SHA-256 (error 33); it has SCRAM-SHA-512"),
+        ({"security.protocol": "PLAINTEXT"}, "the broker wants TLS: give security"),
+    ],
+)
+def test_a_connection_that_is_refused_says_why(change: dict[str, str], says: str) -> None:
+    async def tried(server: rota.Server) -> str:
+        config = server.client_config("java") | change
+        member = GroupMember(server.bootstrap_servers, "g", ["orders"], security=config, close_timeout_ms=100)
+        async with member:
+            await until(lambda: says in member.last_loss, member)
+        return member.last_loss
+
+    with rota.Server(tls=True, sasl="SCRAM-SHA-512", users=USERS) as server:
+        assert says in asyncio.run(tried(server))
+
+
+def test_what_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    def made(security: Any) -> GroupMember:
+        return GroupMember("127.0.0.1:9092", "g", ["orders"], security=security)
+
+    with pytest.raises(TypeError, match="security is 5: give properties"):
+        made(5)
+    with pytest.raises(ValueError, match=r"security: security\.protocol is `TLS`"):
+        made({"security.protocol": "TLS"})
+    with pytest.raises(ValueError, match="No such file"):
+        made(tmp_path / "missing")
+
+
+def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
+    def answered(body: bytes, correlation_id: int) -> bytes:
+        return correlation_id.to_bytes(4, "big") + body
+
+    frames = authentication(Login("SCRAM-SHA-256", "ana", "secret"), "c")
+    next(frames)
+    first = frames.send(answered(b"\0\0\0\0\0\0", 1))
+    nonce = first.rpartition(b"r=")[2].decode()
+
+    def authenticate(message: bytes, correlation_id: int) -> bytes:
+        return answered(b"\0\0\xff\xff" + len(message).to_bytes(4, "big") + message + b"\0" * 8, correlation_id)
+
+    frames.send(authenticate(f"r={nonce}x,s=c2FsdA==,i=4096".encode(), 2))
+    with pytest.raises(AuthenticationError, match="does not know the user's password"):
+        frames.send(authenticate(b"v=AAAA", 3))
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"r=x", b"r=other,s=c2FsdA==,i=4096", b"r={},s=c2FsdA==,i=99999999", b"r={},s=!,i=1", b"\xff"]
+)
+def test_an_answer_that_is_no_scram_is_an_error(message: bytes) -> None:
+    frames = authentication(Login("SCRAM-SHA-512", "ana", "secret"), "c")
+    next(frames)
+    nonce = frames.send(b"\0\0\0\1\0\0\0\0\0\0").rpartition(b"r=")[2]
+    message = message.replace(b"{}", nonce)
+    with pytest.raises(AuthenticationError):
+        frames.send(b"\0\0\0\2\0\0\xff\xff" + len(message).to_bytes(4, "big") + message + b"\0" * 8)
