@@ -46,6 +46,17 @@ PAIRS = {
 }
 
 
+CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A properties file of Kafka clients: TLS, SASL.")
+]
+AtMost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at-most", metavar="API=VERSION", help="Highest version of this API to send, except in rows about versions."
+    ),
+]
+
+
 class Kind(NamedTuple):
     """What brokers are set to, the newest versions to ask them in, and how to connect."""
 
@@ -74,9 +85,7 @@ def conform(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of Apache Kafka's recorded answers."),
     ] = None,
-    command_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A properties file of Kafka clients: TLS, SASL.")
-    ] = None,
+    command_config: CommandConfig = None,
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Record the broker's answers in FILE, named NAME-VERSION.json.")
     ] = None,
@@ -84,14 +93,7 @@ def conform(
         list[str] | None,
         typer.Option("--setting", metavar="NAME=VALUE", help="Run the rows for brokers with this setting."),
     ] = None,
-    at_most: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--at-most",
-            metavar="API=VERSION",
-            help="Highest version of this API to send, except in rows about versions.",
-        ),
-    ] = None,
+    at_most: AtMost = None,
     longest: Annotated[
         float, typer.Option(metavar="SECONDS", help="Skip rows that wait longer than SECONDS.")
     ] = LONGEST_S,
