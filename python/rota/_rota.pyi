@@ -2053,14 +2053,14 @@ class Server:
         data: tuple[Path, bool, bool] | None = None,
         journal: tuple[Path | None, int | None, int | None] | None = None,
         tls: tuple[str, str, str | None, str] | None = None,
-        sasl: tuple[list[str], str | None, dict[str, str]] | None = None,
+        sasl: tuple[list[str], Path | None, dict[str, str]] | None = None,
         allow_plaintext_passwords: bool = False,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
         `data`: (data directory, whether appends are synced, whether to take over a directory written by Kafka).
         `journal`: (directory or None for the data directory, bytes and milliseconds that a partition keeps).
-        `sasl`: (names of mechanisms, text of a users file, passwords by user name).
+        `sasl`: (names of mechanisms, path of a users file, passwords by user name).
         `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         """
@@ -2074,6 +2074,12 @@ class Server:
         """Whether clients of the first listener authenticate."""
     def unnamed_host(self) -> str | None:
         """An advertised host that the server's certificate does not name."""
+    def reload(self) -> None:
+        """Read certificate, key, client CAs and users from their files again. Raises ValueError if a file is wrong."""
+    def reload_errors(self) -> list[str] | None:
+        """Why files could not be read again; None if the server has no files of TLS or users."""
+    def take_reloads(self) -> list[tuple[bool, str]]:
+        """Whether files were read again, and which or why not, for each time since the last call."""
     def take_refusals(self) -> list[str]:
         """Why connections were closed because of their security since the last call."""
     def report(self) -> tuple[list[str], int, int, int, bool] | None:

@@ -151,12 +151,14 @@ class Access:
         if not self.mechanisms:
             raise ValueError('sasl names no mechanism: leave it out for "SCRAM-SHA-512", or name one')
         self.passwords: dict[str, str] = {}
-        self._file: str | None = None
+        self._file: Path | None = None
         self._has_users = users is not None
         if isinstance(users, Mapping):
             self.passwords = dict(users)
         elif users is not None:
-            self._file = Path(users).read_text(encoding="utf-8")
+            # Another working directory later does not matter.
+            self._file = Path(users).absolute()
+            self._file.read_bytes()
 
     def arguments(self) -> tuple[Any, Any]:
         """TLS and SASL as the compiled server takes them."""

@@ -42,7 +42,7 @@ class StartReport(NamedTuple):
 
 
 class Health(NamedTuple):
-    """How a data directory is."""
+    """How a data directory is, and the files of TLS and users."""
 
     stopped: str | None
     """Why nothing is accepted any more, and what to do."""
@@ -62,6 +62,8 @@ class Health(NamedTuple):
     """How many writes have failed since the start: a disk may be full for a moment only."""
     last_failure: str | None = None
     """Why the last of them did."""
+    reload_errors: Sequence[str] = ()
+    """Why files of TLS or users could not be read again: what was read before is still used."""
 
 
 class JournalHealth(NamedTuple):
@@ -299,6 +301,11 @@ class Server(Faults):
         """Whether clients of the first listener authenticate."""
         return self._inner.has_sasl
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether it has files of TLS or users, which it reads again when they change."""
+        return self._inner.reload_errors() is not None
+
     def unnamed_host(self) -> str | None:
         """An advertised host that the server's certificate does not name: clients refuse such a certificate."""
         return self._inner.unnamed_host()
@@ -369,9 +376,20 @@ class Server(Faults):
         return None if report is None else StartReport(*report)
 
     def health(self) -> Health | None:
-        """How the data directory is; None if everything is in memory."""
-        health = self._inner.health()
-        return None if health is None else Health(*health)
+        """How the data directory and the files of TLS and users are; None if everything is in memory."""
+        health, errors = self._inner.health(), self._inner.reload_errors()
+        if health is None and errors is None:
+            return None
+        of_data = Health(None, [], 0, 0.0, 0, None) if health is None else Health(*health)
+        return of_data._replace(reload_errors=errors or ())
+
+    def reload(self) -> None:
+        """Read certificate, key, CAs of clients and users file again, for new connections. Others go on.
+
+        The server does this by itself within three seconds of a change; `health()` has the errors. Raises ValueError if
+        a file is wrong; what was read before is still used then.
+        """
+        self._inner.reload()
 
     def journal(self) -> JournalHealth | None:
         """How the journal is; None if none is written."""

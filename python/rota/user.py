@@ -36,8 +36,8 @@ def main() -> None:
 
 @app.command()
 def add(file: UsersFile, name: Name, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
-    """Add a user, or change the password of one. The file is created with mode 0600. A running server reads it at its
-    next start.
+    """Add a user, or change the password of one. The file is created with mode 0600. A running server reads it again
+    within three seconds.
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def list_users(file: UsersFile, as_json: AsJson = False) -> None:
 
 @app.command()
 def remove(file: UsersFile, name: Name, as_json: AsJson = False) -> None:
-    """Remove a user. A running server reads the file at its next start. Exit code 3: there is no such user.
+    """Remove a user. A running server reads the file again within three seconds. Exit code 3: there is no such user.
 
     \b
     Examples:

@@ -329,3 +329,46 @@ def test_serving_ends_when_the_server_has_ended_by_itself() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_a_hangup_has_the_users_file_read_again(tmp_path: Path) -> None:
+    users = users_file(tmp_path)
+    right = users.read_text()
+    with serving("--users", str(users)) as (process, first_line):
+        assert "with SASL" in first_line
+        users.write_text("nonsense\n")
+        process.send_signal(signal.SIGHUP)
+        said = line_of(process)
+        assert said.startswith(
+            f"rota: what was in `{users}` before is still used: users file `{users}`, line 1: expected"
+        )
+        users.write_text(right)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        # The server may have looked at the wrong file by itself, too.
+        assert set(process.communicate(timeout=WITHIN_S)[1].splitlines(keepends=True)) <= {said}
+        assert process.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_files_that_were_read_again_are_an_event(tmp_path: Path) -> None:
+    users = users_file(tmp_path)
+    with serving("--users", str(users), "--log-format", "json") as (process, _):
+        assert json.loads(line_of(process))["event"] == "ready"
+        users.write_text(users.read_text() + "# changed\n")
+        read = json.loads(line_of(process))
+        assert (read["level"], read["event"], read["message"]) == ("info", "reload", f"read again: `{users}`")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_a_hangup_ends_a_server_that_has_nothing_to_read_again() -> None:
+    with serving() as (process, _):
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=WITHIN_S)
+        assert process.returncode == -signal.SIGHUP

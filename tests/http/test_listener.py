@@ -37,7 +37,12 @@ def test_an_address_without_a_host_is_on_this_machine_only() -> None:
 
 
 def test_a_server_that_serves_is_alive_and_ready(server: rota.Server) -> None:
-    assert shown(server, "/healthz", "healthz") == {"status": "ok", "connections": 0, "waiting_requests": 0}
+    assert shown(server, "/healthz", "healthz") == {
+        "status": "ok",
+        "connections": 0,
+        "waiting_requests": 0,
+        "reload_errors": [],
+    }
     assert shown(server, "/readyz", "readyz")["status"] == "ready"
 
 

@@ -78,7 +78,7 @@ def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
         value=len(server.loading()),
     )
     yield CounterMetricFamily("rota_panics", "Requests that made the server panic: bugs.", value=server.panics)
-    if health is not None:
+    if health is not None and server.report() is not None:
         yield from _disk(health, metrics)
 
 

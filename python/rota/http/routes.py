@@ -75,7 +75,10 @@ def healthz(subject: Subject, _query: Query) -> Answer:
     if subject.server is None:
         return as_json({"status": "starting"})
     connections, waiting = subject.server.load()
-    return as_json({"status": "ok", "connections": connections, "waiting_requests": waiting})
+    health = subject.health()
+    errors = [] if health is None else list(health.reload_errors)
+    facts = {"status": "ok", "connections": connections, "waiting_requests": waiting, "reload_errors": errors}
+    return as_json(facts)
 
 
 def readyz(subject: Subject, _query: Query) -> Answer:
@@ -90,6 +93,7 @@ def readyz(subject: Subject, _query: Query) -> Answer:
         "log_stopped": stopped,
         "log_failing": failing,
         "refused_partitions": [] if health is None else health.refused,
+        "reload_errors": [] if health is None else list(health.reload_errors),
     }
     return as_json(facts, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 

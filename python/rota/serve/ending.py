@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any, TextIO, cast
 
@@ -23,6 +24,7 @@ class Ending:
 
     def __init__(self, report: Report) -> None:
         self.asked = threading.Event()
+        self._hung_up = threading.Event()
         self._report = report
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
@@ -31,6 +33,11 @@ class Ending:
         if number == signal.SIGINT and self.asked.is_set():
             os._exit(INTERRUPTED)
         self.asked.set()
+
+    def reload_on_hangup(self, server: Server) -> None:
+        """From now on SIGHUP does not end the process, but has files read again, if the server has some."""
+        if hasattr(signal, "SIGHUP") and server.reads_files:
+            signal.signal(signal.SIGHUP, lambda *_: self._hung_up.set())
 
     def wait(self, server: Server) -> bool:
         """Wait for the signal. Raises rota.ServerError if a node ends by itself. Gives whether its data was well.
@@ -50,6 +57,16 @@ class Ending:
     def _look(self, server: Server) -> None:
         """Report rebalances, and connections that were refused: that a client is misconfigured is no failure."""
         self._report.look(server)
+        if self._hung_up.is_set():
+            self._hung_up.clear()
+            # What is wrong is in the lines below.
+            with suppress(ValueError):
+                server.reload()
+        for is_well, line in server._inner.take_reloads():
+            if is_well:
+                self._report.event("reload", message=line)
+            else:
+                self._report.problem("reload", line)
         for line in server.refused_connections():
             self._report.problem("connection", line)
 

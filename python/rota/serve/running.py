@@ -262,6 +262,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         tls_of(told),
         users_of(told),
     )
+    ending.reload_on_hangup(server)
     control = controlled(server, told, controlled_on)
     if not told.has(LISTENERS):
         if advertise is None and listen.rpartition(":")[0] in WILDCARDS:

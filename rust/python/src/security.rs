@@ -1,6 +1,6 @@
 //! TLS files, and throw-away certificates for tests.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use rota_security::{
@@ -35,10 +35,10 @@ pub fn tls_files((chain, key, client_ca, client_auth): (String, String, Option<S
     })
 }
 
-/// Names of mechanisms, the text of a users file, and passwords by user name.
-pub type SaslArguments = (Vec<String>, Option<String>, BTreeMap<String, String>);
+/// Names of mechanisms, the path of a users file, and passwords by user name.
+pub type SaslArguments = (Vec<String>, Option<PathBuf>, BTreeMap<String, String>);
 
-/// Converts the names of mechanisms, the text of a users file, and names with passwords.
+/// Converts the names of mechanisms, the path of a users file, and names with passwords.
 pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Arc<Sasl>> {
     let wrong = PyValueError::new_err::<String>;
     let mut enabled = Vec::new();
@@ -51,10 +51,11 @@ pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Arc<Sasl>>
         let known = Mechanism::NAMES.map(|(name, _)| name).join(", ");
         return Err(wrong(format!("the server has no SASL mechanism `{unknown}`: give one of {known}")));
     }
-    let mut users = Users::new(random::bytes().ok_or_else(no_random_bytes)?);
-    if let Some(text) = file {
-        users.read(&text).map_err(|error| wrong(format!("users file, {error}")))?;
-    }
+    let secret = random::bytes().ok_or_else(no_random_bytes)?;
+    let mut users = match file {
+        None => Users::new(secret),
+        Some(path) => Users::of_file(&path, secret).map_err(|error| wrong(error.to_string()))?,
+    };
     for (name, password) in passwords {
         for hash in Hash::ALL {
             users.add(&name, credential_of(&name, &password, hash)?);

@@ -80,6 +80,7 @@ fn raised(error: ServerError) -> PyErr {
         ServerError::BadAddress { .. }
         | ServerError::Tls(_)
         | ServerError::Listeners(_)
+        | ServerError::NotReloaded(_)
         | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
         | ServerError::TooFewPorts { .. }
@@ -169,6 +170,7 @@ impl Server {
         let journal =
             journal.map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
         let tls = tls.map(security::tls_files).transpose()?;
+        let users_file = sasl.as_ref().and_then(|(_, file, _)| file.clone());
         let sasl = sasl.map(security::sasl).transpose()?;
         let listen = listen.to_owned();
         let settings = chosen;
@@ -179,6 +181,7 @@ impl Server {
             settings,
             tls,
             sasl,
+            users_file,
             allow_plaintext_passwords,
             virtual_clock,
             trace,
@@ -236,6 +239,22 @@ impl Server {
     /// Returns why connections were closed because of their security since the last call.
     fn take_refusals(&self) -> Vec<String> {
         self.running.take_refusals()
+    }
+
+    /// Reads certificate, key, client CAs and users from their files again.
+    fn reload(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.reload()).map_err(raised)
+    }
+
+    /// Returns why files could not be read again; `None`: no files are read again.
+    fn reload_errors(&self) -> Option<Vec<String>> {
+        let reloader = self.running.reloader();
+        reloader.has_files().then(|| reloader.errors())
+    }
+
+    /// Returns whether files were read again, and which or why not, for each time since the last call.
+    fn take_reloads(&self) -> Vec<(bool, String)> {
+        self.running.reloader().take_lines()
     }
 
     /// Returns the partition of `__consumer_offsets` that owns a group.

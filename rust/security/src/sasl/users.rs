@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, fs,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -83,6 +84,21 @@ impl fmt::Display for BadLine {
     }
 }
 
+/// A users file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadUsers {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub reason: String,
+}
+
+impl fmt::Display for BadUsers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "users file `{}`, {}", self.path.display(), self.reason)
+    }
+}
+
 /// Whether a user can have this name: printable ASCII without blanks, as SCRAM allows in Kafka.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('#') && name.bytes().all(|byte| byte.is_ascii_graphic())
@@ -93,6 +109,15 @@ impl Users {
     pub fn new(secret: [u8; 32]) -> Users {
         let (credentials, unknown) = (BTreeMap::new(), UnknownUser::beside(&BTreeMap::new(), &secret));
         Users { credentials, secret, unknown, verified: Mutex::default() }
+    }
+
+    /// Reads a users file. `secret` must be unpredictable.
+    pub fn of_file(path: &Path, secret: [u8; 32]) -> Result<Users, BadUsers> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| BadUsers { path: path.to_path_buf(), reason: error.to_string() })?;
+        let mut users = Users::new(secret);
+        users.read(&text).map_err(|error| BadUsers { path: path.to_path_buf(), reason: error.to_string() })?;
+        Ok(users)
     }
 
     /// Adds the credentials in the text of a users file. Empty lines and lines that begin with `#` are skipped.

@@ -47,6 +47,8 @@ pub enum ServerError {
     Tls(BadTls),
     /// The listeners are wrong.
     Listeners(ListenerError),
+    /// Files could not be read again: which, and why.
+    NotReloaded(String),
     /// The data directory cannot be opened.
     CannotOpen(rota_log::store::OpenError),
     /// The data directory cannot be served.
@@ -233,6 +235,7 @@ impl fmt::Display for ServerError {
             ServerError::Setting(error) => error.fmt(out),
             ServerError::Tls(error) => error.fmt(out),
             ServerError::Listeners(error) => error.fmt(out),
+            ServerError::NotReloaded(reason) => write!(out, "{reason}"),
             ServerError::CannotOpen(error) => error.fmt(out),
             ServerError::BadJournal(reason) => write!(out, "{reason}"),
             ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),

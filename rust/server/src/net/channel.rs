@@ -126,7 +126,7 @@ impl Channel {
         }
         if self.client.listener().protocol.has_sasl() {
             // A server with such a listener does not start without users.
-            let Some(sasl) = self.event_loop.shared.sasl().cloned() else { return };
+            let Some(sasl) = self.event_loop.shared.sasl() else { return };
             if !self.authenticate(&sasl).await {
                 return;
             }

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -66,9 +66,9 @@ pub struct SharedState {
     /// The data directory; `None`: in memory.
     data: Option<DataDir>,
     /// The TLS configuration of the listeners with TLS; `None`: there are none.
-    tls: Option<Tls>,
+    tls: RwLock<Option<Arc<Tls>>>,
     /// The authentication of the listeners with SASL; `None`: there are none.
-    sasl: Option<Arc<Sasl>>,
+    sasl: RwLock<Option<Arc<Sasl>>>,
     refusals: Refusals,
 }
 
@@ -102,8 +102,8 @@ impl SharedState {
             trace: None,
             journal: None,
             data: None,
-            tls: None,
-            sasl: None,
+            tls: RwLock::default(),
+            sasl: RwLock::default(),
             refusals: Refusals::default(),
         }
     }
@@ -139,8 +139,8 @@ impl SharedState {
             trace,
             journal,
             data,
-            tls: None,
-            sasl: None,
+            tls: RwLock::default(),
+            sasl: RwLock::default(),
             refusals: Refusals::default(),
         })
     }
@@ -152,7 +152,7 @@ impl SharedState {
 
     /// Sets TLS and authentication of the listeners.
     pub fn protected(self, tls: Option<Tls>, sasl: Option<Arc<Sasl>>) -> SharedState {
-        SharedState { tls, sasl, ..self }
+        SharedState { tls: RwLock::new(tls.map(Arc::new)), sasl: RwLock::new(sasl), ..self }
     }
 
     /// Opens a journal of every coordinator event. Errors: it cannot be opened.
@@ -204,13 +204,23 @@ impl SharedState {
     }
 
     /// Returns the TLS configuration of the listeners with TLS; `None`: there are none.
-    pub fn tls(&self) -> Option<&Tls> {
-        self.tls.as_ref()
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the TLS configuration of connections from now on.
+    pub fn set_tls(&self, tls: Tls) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tls));
     }
 
     /// Returns the authentication of the listeners with SASL; `None`: there are none.
-    pub fn sasl(&self) -> Option<&Arc<Sasl>> {
-        self.sasl.as_ref()
+    pub fn sasl(&self) -> Option<Arc<Sasl>> {
+        self.sasl.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the authentication of connections from now on.
+    pub fn set_sasl(&self, sasl: Sasl) {
+        *self.sasl.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sasl));
     }
 
     /// Returns the connections that were refused.

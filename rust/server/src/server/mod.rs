@@ -2,7 +2,8 @@
 //!
 //! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
 //! `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
-//! `partitions.rs` partitions and nodes, `network.rs` the network, `topics.rs` and `messages.rs` topics, `clock.rs` time.
+//! `partitions.rs` partitions and nodes, `network.rs` the network, `reload.rs` files that change, `topics.rs` and
+//! `messages.rs` topics, `clock.rs` time.
 
 mod clock;
 pub mod controls;
@@ -11,12 +12,14 @@ pub mod listeners;
 pub mod messages;
 mod network;
 mod partitions;
+pub mod reload;
 mod topics;
 mod virtual_time;
 
 use std::{
     collections::BTreeMap,
     fmt,
+    path::PathBuf,
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -31,7 +34,10 @@ use rota_security::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use self::listeners::OpenListener;
+use self::{
+    listeners::OpenListener,
+    reload::{Reloader, Watch},
+};
 use crate::{
     base::{
         clock::Clock,
@@ -71,6 +77,8 @@ pub struct ServerConfig {
     pub tls: Option<TlsFiles>,
     /// How clients authenticate; `None`: they do not.
     pub sasl: Option<Arc<Sasl>>,
+    /// The file of the users in `sasl`, which is read again when it changes; `None`: they stay.
+    pub users_file: Option<PathBuf>,
     /// Whether clients beyond this machine may send passwords without TLS.
     pub allow_plaintext_passwords: bool,
     /// Whether the coordinators use a virtual clock.
@@ -92,6 +100,7 @@ impl Default for ServerConfig {
             settings: Settings::default(),
             tls: None,
             sasl: None,
+            users_file: None,
             allow_plaintext_passwords: false,
             virtual_clock: false,
             trace: None,
@@ -112,6 +121,8 @@ pub struct Server {
     /// Partitions whose loading was held at their last handover.
     held_loads: Mutex<BTreeMap<u32, Receiver<Result<(), ServerError>>>>,
     running: Mutex<Option<Vec<Running>>>,
+    reloader: Arc<Reloader>,
+    watch: Mutex<Option<Watch>>,
     report: Option<StartReport>,
 }
 
@@ -130,13 +141,15 @@ impl Server {
     /// get `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
         config.settings.check()?;
-        let tls = match (&config.tls, config.settings.tls()?) {
+        let files = match (&config.tls, config.settings.tls()?) {
             (Some(_), Some(_)) => {
                 let both = "the server's certificate is given twice: use --tls-cert or `ssl.keystore.*`, not both";
                 return Err(BadTls::Settings(both.to_owned()).into());
             }
-            (given, set) => given.clone().or(set).map(|files| files.load()).transpose()?,
+            (given, set) => given.clone().or(set),
         };
+        let reloader = Arc::new(Reloader::new(files.as_ref(), config.users_file.as_deref()));
+        let tls = files.map(|files| files.load()).transpose()?;
         let endpoints = listeners::configured(&config, tls.is_some())?;
         listeners::check(&endpoints, &config, tls.as_ref())?;
         let (listeners, sockets) = listeners::open(endpoints, config.nodes)?;
@@ -162,7 +175,9 @@ impl Server {
         }
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
-        let mut server = Server { listeners, shared, nodes, moving, held_loads, running, report: None };
+        let watch = Mutex::new(reloader.has_files().then(|| Watch::start(&reloader, &shared)).transpose()?);
+        let mut server =
+            Server { listeners, shared, nodes, moving, held_loads, running, reloader, watch, report: None };
         // Ends when every partition has reported.
         let mut failed = Vec::new();
         for error in loaded.iter().filter_map(Result::err) {
@@ -250,9 +265,23 @@ impl Server {
         self.shared.refusals().take_lines()
     }
 
+    /// Reads certificate, key, client CAs and users from their files again, for new connections. Errors: a file is wrong,
+    /// and what was read before stays in use.
+    pub fn reload(&self) -> Result<(), ServerError> {
+        self.reloader.reload(&self.shared);
+        let errors = self.reloader.errors();
+        if errors.is_empty() { Ok(()) } else { Err(ServerError::NotReloaded(errors.join("; "))) }
+    }
+
+    /// Returns the files that are read again when they change.
+    pub fn reloader(&self) -> &Reloader {
+        &self.reloader
+    }
+
     /// Stops the server: waiting requests get `NOT_COORDINATOR`, connections are closed, the threads end. Repeated
     /// calls do nothing.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
+        drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let deadline = Instant::now() + timeout;
         let mut ending = Vec::new();
