@@ -235,9 +235,8 @@ impl fmt::Display for ServerError {
             ServerError::Setting(error) => error.fmt(out),
             ServerError::Tls(error) => error.fmt(out),
             ServerError::Listeners(error) => error.fmt(out),
-            ServerError::NotReloaded(reason) => write!(out, "{reason}"),
             ServerError::CannotOpen(error) => error.fmt(out),
-            ServerError::BadJournal(reason) => write!(out, "{reason}"),
+            ServerError::NotReloaded(reason) | ServerError::BadJournal(reason) => write!(out, "{reason}"),
             ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),
             ServerError::Stopped => write!(out, "the server has been stopped"),
             ServerError::Died => {
