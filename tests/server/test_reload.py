@@ -118,6 +118,20 @@ def test_a_change_is_noticed(files: Files, server: rota.Server) -> None:
     eventually(lambda: shown(server) == after, WITHIN_S, "the new certificate is used")
 
 
+def test_the_files_of_kafkas_settings_are_read_again(files: Files, tmp_path: Path) -> None:
+    store = tmp_path / "store.pem"
+    store.write_text(files.key.read_text() + files.cert.read_text())
+    settings = {"ssl.keystore.location": str(store), "ssl.truststore.location": str(files.ca)}
+    with rota.Server(settings=settings) as server:
+        context = ssl.create_default_context(cadata=files.authority.certificate)
+        after = der(files.rotate())
+        store.write_text(files.key.read_text() + files.cert.read_text())
+        server.reload()
+        with connected(server, context) as connection:
+            assert isinstance(connection.socket, ssl.SSLSocket)
+            assert connection.socket.getpeercert(binary_form=True) == after
+
+
 def test_a_file_that_takes_the_place_of_another_is_noticed(files: Files, server: rota.Server, tmp_path: Path) -> None:
     # As in Kubernetes: a link to a directory is replaced.
     issued = files.authority.issue("localhost", "127.0.0.1")
