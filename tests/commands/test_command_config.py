@@ -60,7 +60,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_conform_plays_its_rows_over_tls_with_a_password(server: rota.Server, file: Path) -> None:
     at = ("--bootstrap-server", server.bootstrap_servers)
-    only = ("--only", "join/J0*", "--only", "fields/*", "--json")
+    # Rows without times: other programs may need this machine, too.
+    only = ("--only", "fields/*", "--json")
     ended = run("conform", *at, *only, "--command-config", str(file))
     assert ended.returncode == 0, ended.stderr
     played = [row for row in json.loads(ended.stdout)["rows"] if row["verdict"] != "left out"]
