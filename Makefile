@@ -60,7 +60,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ soak: develop ## an hour of 50,000 members, TLS, everything on: nothing must gro
 
 kafka-directory: develop ## compare a new Kafka broker's groups with rota's reading of its directory (JDK, Maven)
 	$(BIN)/python -m tests.log.record_kafka
+
+kafka-acls: develop ## compare the authorizer's decisions with Kafka's StandardAuthorizer, 100,000 random cases (JDK, Maven)
+	$(BIN)/python -m tests.acls.kafka
 
 test-python: develop ## the Python tests: models, transcripts, real clients (PYTEST_ARGS='-k ...' narrows)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
