@@ -7,6 +7,8 @@
 //! | [`tls`] | the TLS configuration of a listener |
 //! | [`authority`] | a throw-away certificate authority |
 //! | [`acl`] | authorization: ACLs, their filters, decisions |
+//! | [`dn`] | the subject of a certificate as text |
+//! | [`principal`] | the principal of a client, and the rules that map subjects |
 //! | [`sasl`] | the authentication of a connection as a state machine; SCRAM; users |
 //! | [`random`] | unpredictable bytes |
 
@@ -14,7 +16,9 @@
 
 pub mod acl;
 pub mod authority;
+pub mod dn;
 pub mod pem;
+pub mod principal;
 pub mod random;
 pub mod sasl;
 pub mod tls;
