@@ -2055,6 +2055,7 @@ class Server:
         tls: tuple[str, str, str | None, str] | None = None,
         sasl: tuple[list[str], Path | None, dict[str, str]] | None = None,
         allow_plaintext_passwords: bool = False,
+        acls: list[str] | None = None,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2062,6 +2063,7 @@ class Server:
         `journal`: (directory or None for the data directory, bytes and milliseconds that a partition keeps).
         `sasl`: (names of mechanisms, path of a users file, passwords by user name).
         `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
+        `acls`: ACLs, a line each, which switch authorization on.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         """
     def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:
@@ -2080,6 +2082,18 @@ class Server:
         """Why files could not be read again; None if the server has no files of TLS or users."""
     def take_reloads(self) -> list[tuple[bool, str]]:
         """Whether files were read again, and which or why not, for each time since the last call."""
+    def acls(self) -> list[str] | None:
+        """Return the ACLs, a line each; None without an authorizer."""
+
+    def set_acls(self, lines: list[str]) -> None:
+        """Replace all ACLs. They count for every later request.
+
+        Raises ValueError for a malformed line, OSError without an authorizer or if they cannot be stored.
+        """
+
+    def take_denials(self) -> list[str]:
+        """Return what clients were refused since the last call, in the words of Kafka's log."""
+
     def take_refusals(self) -> list[str]:
         """Why connections were closed because of their security since the last call."""
     def report(self) -> tuple[list[str], int, int, int, bool] | None:

@@ -139,6 +139,9 @@ class Server(Faults):
     sasl       how clients authenticate: "SCRAM-SHA-512" (default with `users`), "SCRAM-SHA-256", "PLAIN", or several.
     users      passwords by user name, or the path of a file that `rota user add` wrote. Without it clients do not
                authenticate. PLAIN beyond this machine needs TLS, or `allow_plaintext_passwords`.
+    acls       who may do what, a line each, such as "ALLOW User:ana * READ TOPIC LITERAL orders", or the path of a file
+               with such lines. What no line allows is denied then, except to `super.users`. A data directory keeps
+               ACLs; those that it has count, and not these.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.
@@ -164,6 +167,7 @@ class Server(Faults):
         sasl: str | Sequence[str] | None = None,
         users: Mapping[str, str] | str | os.PathLike[str] | None = None,
         allow_plaintext_passwords: bool = False,
+        acls: Iterable[str] | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(settings, Mapping | None):
             raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
@@ -201,6 +205,7 @@ class Server(Faults):
                 protection[0],
                 protection[1],
                 allow_plaintext_passwords,
+                _acl_lines(acls),
             )
         except BaseException:
             if self._http is not None:
@@ -290,6 +295,33 @@ class Server(Faults):
         One line for each reason and 10 seconds, at most 32 lines.
         """
         return self._inner.take_refusals()
+
+    def acls(self) -> list[str]:
+        """Return the ACLs, a line each, by type and name of their resources.
+
+        Raises ValueError without an authorizer.
+        """
+        acls = self._inner.acls()
+        if acls is None:
+            raise ValueError("the server has no authorizer: start it with acls=[], or authorizer.class.name")
+        return acls
+
+    def set_acls(self, acls: Iterable[str]) -> None:
+        """Replace all ACLs, as in the argument `acls`. They count for every later request.
+
+        >>> server.set_acls([*server.acls(), "DENY User:ana * READ TOPIC LITERAL orders"])
+
+        Raises ValueError for a malformed line, or without an authorizer; OSError if they cannot be stored.
+        """
+        self.acls()
+        self._inner.set_acls(_acl_lines(acls) or [])
+
+    def denied_requests(self) -> list[str]:
+        """Return what clients were not allowed to do since the last call, in the words of Kafka's log.
+
+        Equal lines are at least 10 seconds apart; at most 256 lines.
+        """
+        return self._inner.take_denials()
 
     @property
     def has_tls(self) -> bool:
@@ -557,6 +589,15 @@ def addresses_in(settings: Mapping[str, str]) -> list[str]:
     """HOST:PORT of every listener in these settings, for a throw-away certificate. The server checks them."""
     listed = ",".join(settings.get(name, "") for name in ("listeners", "advertised.listeners"))
     return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
+
+
+def _acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:
+    """The lines of ACLs, or of a file of them."""
+    if isinstance(acls, os.PathLike):
+        return Path(acls).read_text("utf-8").splitlines()
+    if isinstance(acls, str):
+        raise TypeError(f"acls is {acls!r}: give a list of lines, or a pathlib.Path")
+    return None if acls is None else list(acls)
 
 
 def _access(

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use rota_security::{
+    acl::{Binding, read_lines},
     authority::{Authority as Issuer, NotIssued},
     pem::Source,
     random,
@@ -62,6 +63,11 @@ pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Arc<Sasl>>
         }
     }
     Ok(Arc::new(Sasl { mechanisms: enabled, users }))
+}
+
+/// Converts ACLs, a line each. Empty lines and comments are skipped.
+pub fn bindings(lines: &[String]) -> PyResult<Vec<Binding>> {
+    read_lines(&lines.join("\n")).map_err(|(line, error)| PyValueError::new_err(format!("ACLs, line {line}: {error}")))
 }
 
 fn no_random_bytes() -> PyErr {

@@ -141,7 +141,8 @@ impl Server {
     #[new]
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
-        data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false
+        data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
+        acls = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -157,6 +158,7 @@ impl Server {
         tls: Option<(String, String, Option<String>, String)>,
         sasl: Option<security::SaslArguments>,
         allow_plaintext_passwords: bool,
+        acls: Option<Vec<String>>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -172,6 +174,7 @@ impl Server {
         let tls = tls.map(security::tls_files).transpose()?;
         let users_file = sasl.as_ref().and_then(|(_, file, _)| file.clone());
         let sasl = sasl.map(security::sasl).transpose()?;
+        let acls = acls.map(|lines| security::bindings(&lines)).transpose()?;
         let listen = listen.to_owned();
         let settings = chosen;
         let config = ServerConfig {
@@ -183,6 +186,7 @@ impl Server {
             sasl,
             users_file,
             allow_plaintext_passwords,
+            acls,
             virtual_clock,
             trace,
             data,
@@ -255,6 +259,22 @@ impl Server {
     /// Returns whether files were read again, and which or why not, for each time since the last call.
     fn take_reloads(&self) -> Vec<(bool, String)> {
         self.running.reloader().take_lines()
+    }
+
+    /// Returns the ACLs, a line each; `None`: without an authorizer.
+    fn acls(&self) -> Option<Vec<String>> {
+        Some(self.running.acls()?.iter().map(rota_server::acl::Binding::line).collect())
+    }
+
+    /// Replaces all ACLs.
+    fn set_acls(&self, py: Python<'_>, lines: Vec<String>) -> PyResult<()> {
+        let bindings = security::bindings(&lines)?;
+        Ok(py.detach(|| self.running.set_acls(bindings))?)
+    }
+
+    /// Returns what clients were refused since the last call.
+    fn take_denials(&self) -> Vec<String> {
+        self.running.take_denials()
     }
 
     /// Returns the partition of `__consumer_offsets` that owns a group.

@@ -36,7 +36,7 @@ fn main() -> std::io::Result<()> {
         for request in &case.requests {
             let subject = Subject { principal: &request.principal, host: &request.host };
             let decision = authorizer.decide(subject, request.operation, request.resource, &request.name);
-            // Which of several ACLs allows it, nobody is told.
+            // An answer does not say which of several ACLs allows it.
             let rule = if decision.is_allowed() { String::new() } else { decision.to_string() };
             write!(
                 out,

@@ -59,6 +59,7 @@ pub use faults::{FaultId, InjectionId};
 pub use log::data_dir::{DataConfig, Health, StartReport, report_lines};
 pub use node::journal::{JournalConfig, JournalHealth};
 pub use rota_log::store::Durability;
+pub use rota_security::acl;
 pub use server::{
     Server, ServerConfig,
     controls::MemberName,

@@ -230,7 +230,7 @@ pub struct FetchIds {
     /// Ids of the topics of the coordinator's request, in its order; empty if it requested all topics.
     pub asked: Vec<u128>,
     /// Unknown topic ids with their partitions. They come last in the answer.
-    pub unknown: Vec<(u128, Vec<i32>)>,
+    pub refused: Vec<(u128, Vec<i32>, ErrorCode)>,
 }
 
 /// Writes one group of an `OffsetFetch` answer, v8–9, as an entry of [`multi`].
@@ -243,7 +243,7 @@ pub fn offset_fetch_group(out: &mut Writer<'_>, version: i16, answer: &FetchAnsw
 
 /// Writes one group of an `OffsetFetch` answer v10.
 pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, ids: &FetchIds) {
-    let refused: &[(u128, Vec<i32>)] = if answer.error == ErrorCode::None { &ids.unknown } else { &[] };
+    let refused: &[(u128, Vec<i32>, ErrorCode)] = if answer.error == ErrorCode::None { &ids.refused } else { &[] };
     let asked = answer.topics.iter().zip(&ids.asked).map(|(topic, id)| (topic, *id));
     let stored = answer.topics.iter().filter_map(|topic| Some((topic, stored_id(topic)?)));
     let topics: Vec<(&FetchedTopic<'_>, u128)> = if ids.asked.is_empty() { stored.collect() } else { asked.collect() };
@@ -257,13 +257,12 @@ pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, 
         }
         out.no_tags();
     }
-    for (id, partitions) in refused {
+    for (id, partitions, error) in refused {
         out.uuid(*id);
         out.count(partitions.len());
         for index in partitions {
-            let error = ErrorCode::UnknownTopicId;
-            let none =
-                FetchedOffset { index: *index, offset: -1, leader_epoch: -1, metadata: "", topic_id: *id, error };
+            let (topic_id, error) = (*id, *error);
+            let none = FetchedOffset { index: *index, offset: -1, leader_epoch: -1, metadata: "", topic_id, error };
             fetched_offset(out, &none);
         }
         out.no_tags();

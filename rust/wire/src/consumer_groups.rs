@@ -113,6 +113,11 @@ impl<'a> HeartbeatBody<'a> {
         self.group_id
     }
 
+    /// The names of topics that the sender subscribes to.
+    pub fn names(&self) -> &[&'a str] {
+        self.names.as_deref().unwrap_or_default()
+    }
+
     /// The sender.
     pub fn member_id(&self) -> &'a str {
         self.member_id

@@ -161,6 +161,27 @@ static DESCRIBE_CONFIGS_RESOURCE: [Field; 3] = [
     Field::new("configuration_keys", Kind::Array(&STRS)).nullable(0),
 ];
 
+static DESCRIBE_ACLS: [Field; 7] = [
+    Field::new("resource_type_filter", INT8),
+    Field::new("resource_name_filter", Kind::Str).nullable(0),
+    Field::new("pattern_type_filter", INT8),
+    Field::new("principal_filter", Kind::Str).nullable(0),
+    Field::new("host_filter", Kind::Str).nullable(0),
+    Field::new("operation", INT8),
+    Field::new("permission_type", INT8),
+];
+static CREATE_ACLS: [Field; 1] = [Field::new("creations", Kind::Array(&Kind::Struct(&CREATE_ACLS_CREATION)))];
+static CREATE_ACLS_CREATION: [Field; 7] = [
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", Kind::Str),
+    Field::new("resource_pattern_type", INT8),
+    Field::new("principal", Kind::Str),
+    Field::new("host", Kind::Str),
+    Field::new("operation", INT8),
+    Field::new("permission_type", INT8),
+];
+static DELETE_ACLS: [Field; 1] = [Field::new("filters", Kind::Array(&Kind::Struct(&DESCRIBE_ACLS)))];
+
 static DESCRIBE_CLUSTER: [Field; 3] = [
     Field::new("include_cluster_authorized_operations", BOOL),
     Field::new("endpoint_type", INT8).from(1),
@@ -203,6 +224,9 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
+        versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),
+        versions::CREATE_ACLS => Some(&CREATE_ACLS),
+        versions::DELETE_ACLS => Some(&DELETE_ACLS),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),

@@ -40,6 +40,12 @@ pub const DELETE_TOPICS: i16 = 20;
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// Key of `OffsetForLeaderEpoch`.
 pub const OFFSET_FOR_LEADER_EPOCH: i16 = 23;
+/// Key of `DescribeAcls`.
+pub const DESCRIBE_ACLS: i16 = 29;
+/// Key of `CreateAcls`.
+pub const CREATE_ACLS: i16 = 30;
+/// Key of `DeleteAcls`.
+pub const DELETE_ACLS: i16 = 31;
 /// Key of `DescribeConfigs`.
 pub const DESCRIBE_CONFIGS: i16 = 32;
 /// Key of `CreatePartitions`.
@@ -102,7 +108,7 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 for librdkafka, and served from 3. `ConsumerGroupHeartbeat` and
 /// `ConsumerGroupDescribe` are advertised even if the consumer protocol is switched off, as by Kafka: librdkafka would
 /// retry for ever without them, and gets an error with them.
-pub static APIS: [Api; 26] = [
+pub static APIS: [Api; 29] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -121,6 +127,9 @@ pub static APIS: [Api; 26] = [
     api(DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
     api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
     api(OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
+    api(DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2),
+    api(CREATE_ACLS, "CreateAcls", 1, 3, 2),
+    api(DELETE_ACLS, "DeleteAcls", 1, 3, 2),
     api(DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
     api(DELETE_GROUPS, "DeleteGroups", 0, 3, 2),

@@ -401,7 +401,10 @@ fn a_fetch_answer_by_topic_id_is_kafkas_byte_for_byte() {
     };
     let topics = [FetchedTopic { name: "orders", partitions: vec![offset(0, 5, KNOWN_ID), offset(7, -1, 0)] }];
     let answer = FetchAnswer { error: ErrorCode::None, group_id: "g", topics: &topics };
-    let ids = FetchIds { asked: vec![KNOWN_ID], unknown: vec![(UNKNOWN_ID, vec![1]), (0, vec![])] };
+    let ids = FetchIds {
+        asked: vec![KNOWN_ID],
+        refused: vec![(UNKNOWN_ID, vec![1], ErrorCode::UnknownTopicId), (0, vec![], ErrorCode::UnknownTopicId)],
+    };
     let none = "ffffffffffffffffffffffff01";
     let entries = [
         "026704".to_owned() + "8c7f22154272452ca6bd5d23d2012361",
@@ -436,7 +439,7 @@ fn a_fetch_of_all_topics_is_answered_with_the_ids_that_offsets_were_committed_to
     let topic = "8c7f22154272452ca6bd5d23d201236103".to_owned() + partition + partition + "00";
     assert_eq!(hex(&out), "026702".to_owned() + &topic + "000000");
     let failed = FetchAnswer { error: ErrorCode::NotCoordinator, group_id: "g", topics: &[] };
-    let ids = FetchIds { asked: vec![], unknown: vec![(UNKNOWN_ID, vec![1])] };
+    let ids = FetchIds { asked: vec![], refused: vec![(UNKNOWN_ID, vec![1], ErrorCode::TopicAuthorizationFailed)] };
     out.clear();
     answers::offset_fetch_group_by_id(&mut Writer::new(&mut out, true), &failed, &ids);
     assert_eq!(hex(&out), "026701001000");

@@ -54,7 +54,7 @@ fn a_binding() -> impl Strategy<Value = Binding> {
 }
 
 fn a_request() -> impl Strategy<Value = Request> {
-    // Nobody asks for all operations at once.
+    // No request is for all operations at once.
     let operation = an_operation().prop_filter("one operation", |operation| *operation != Operation::All);
     (select(&PRINCIPALS[..]), select(&HOSTS[..]), operation, select(&RESOURCES[..]), select(&NAMES[..])).prop_map(
         |(principal, host, operation, resource, name)| Request {

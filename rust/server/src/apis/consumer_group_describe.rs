@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rota_core::request::{ConsumerGroupDescribe, Request};
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{answers, consumer_groups::DescribeBody};
 
 use super::{
@@ -12,14 +13,23 @@ use super::{
 };
 use crate::client::reply::Reply;
 
-/// Submits one request per group. Answers are in request order.
+/// Submits one request per group that the client may describe.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = DescribeBody::read(context.body())?;
     let operations = if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };
     let Some(fan_out) = context.fan_out(body.group_ids.len(), operations) else { return Ok(Handled::Answered) };
-    for (index, group_id) in body.group_ids.iter().enumerate() {
+    let access = context.access();
+    let allowed = |group_id: &&str| access.allows(Operation::Describe, ResourceType::Group, group_id);
+    let (allowed, refused): (Vec<&str>, Vec<&str>) = body.group_ids.iter().copied().partition(allowed);
+    // As Kafka, refused groups come first.
+    for (index, group_id) in refused.iter().chain(&allowed).enumerate() {
         let reply = Reply::Part(Rc::clone(&fan_out), index);
-        context.submit_part(group_id, reply, Request::ConsumerGroupDescribe(ConsumerGroupDescribe { group_id }));
+        let request = Request::ConsumerGroupDescribe(ConsumerGroupDescribe { group_id });
+        if index < refused.len() {
+            context.refuse_part(reply, &request);
+        } else {
+            context.submit_part(group_id, reply, request);
+        }
         if fan_out.borrow().is_too_large() {
             return Ok(Handled::Close);
         }

@@ -4,7 +4,8 @@ use std::{cell::RefCell, rc::Rc};
 
 use bytes::Bytes;
 use kafka_protocol::protocol::{Decodable, Encodable};
-use rota_core::request::Request;
+use rota_core::{error::ErrorCode, request::Request};
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{RequestHeader, WireError, answers, decode_body, write::Writer};
 
 use super::Handled;
@@ -12,6 +13,7 @@ use crate::{
     base::place::Cluster,
     client::{
         Client,
+        access::Access,
         fan_out::{FanOut, throttled},
         reply::{Beside, Reply},
         reply_to::ReplyTo,
@@ -97,6 +99,25 @@ impl<'c> Context<'c> {
         Handled::Answered
     }
 
+    /// Returns what the client may do.
+    pub fn access(&mut self) -> Access {
+        self.node.access_of(self.client, self.header.api)
+    }
+
+    /// Answers the request with `GROUP_AUTHORIZATION_FAILED`, in the form of its API, if the client may not do this with
+    /// the group.
+    pub fn refuse_group(&mut self, operation: Operation, group_id: &str, request: &Request<'_>) -> Option<Handled> {
+        let allowed = self.access().allows(operation, ResourceType::Group, group_id);
+        (!allowed).then(|| self.refuse(Beside::Nothing, request, ErrorCode::GroupAuthorizationFailed))
+    }
+
+    /// Answers the request with an error, in the form of its API.
+    pub fn refuse(&mut self, beside: Beside, request: &Request<'_>, error: ErrorCode) -> Handled {
+        self.client.park();
+        self.node.refuse_request(Reply::Whole(self.reply_to(), beside), request, error);
+        self.handled()
+    }
+
     /// Records that this client sent the last request of a member.
     pub fn record_sender(&mut self, group_id: Option<&str>, member_id: &str) {
         self.node.record_sender(group_id, member_id, self.client);
@@ -104,8 +125,13 @@ impl<'c> Context<'c> {
 
     /// Submits the client's request as one request to the coordinator of the group.
     pub fn submit(&mut self, group_id: &str, beside: Beside, request: Request<'_>) -> Handled {
-        self.client.park();
         let reply = Reply::Whole(self.reply_to(), beside);
+        self.submit_whole(group_id, reply, request)
+    }
+
+    /// Like [`Context::submit`] with the reply path to the client.
+    pub fn submit_whole(&mut self, group_id: &str, reply: Reply, request: Request<'_>) -> Handled {
+        self.client.park();
         self.node.submit(self.node.partition_of(group_id), reply, request);
         self.handled()
     }
@@ -123,7 +149,14 @@ impl<'c> Context<'c> {
             return None;
         }
         self.client.park();
-        Some(FanOut::new(self.reply_to(), parts, operations))
+        let fan_out = FanOut::new(self.reply_to(), parts, operations);
+        fan_out.borrow_mut().restrict_to(self.access());
+        Some(fan_out)
+    }
+
+    /// Answers one part of the client's request, about a group that the client may not use.
+    pub fn refuse_part(&mut self, reply: Reply, request: &Request<'_>) {
+        self.node.refuse_request(reply, request, ErrorCode::GroupAuthorizationFailed);
     }
 
     /// Returns the state of a request after it was submitted to coordinators.

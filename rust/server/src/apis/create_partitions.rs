@@ -1,13 +1,24 @@
 //! `CreatePartitions`.
 
-use kafka_protocol::messages::CreatePartitionsRequest;
+use kafka_protocol::messages::{CreatePartitionsRequest, create_partitions_response::CreatePartitionsTopicResult};
+use rota_core::error::ErrorCode;
+use rota_security::acl::Operation;
 
 use super::context::{Context, Outcome};
 
-/// Adds partitions in the topic table of all nodes.
+/// Adds partitions in the topic table of all nodes, if the client may alter the topics.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
-    let request: CreatePartitionsRequest = context.decode()?;
+    let mut request: CreatePartitionsRequest = context.decode()?;
     let version = context.version();
-    let response = context.node.topics_mut().0.create_partitions(&request, version);
+    let asked = std::mem::take(&mut request.topics);
+    let (allowed, refused) = context.access().split_topics(Operation::Alter, asked, |topic| (topic.name.as_str(), 1));
+    request.topics = allowed;
+    let mut response = context.node.topics_mut().0.create_partitions(&request, version);
+    response.results.extend(refused.into_iter().map(|topic| {
+        CreatePartitionsTopicResult::default()
+            .with_name(topic.name)
+            .with_error_code(ErrorCode::TopicAuthorizationFailed.code())
+            .with_error_message(None)
+    }));
     Ok(context.answer(&response))
 }

@@ -3,6 +3,7 @@
 use std::{collections::HashSet, rc::Rc};
 
 use rota_core::request::{DeleteGroup, Request};
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{answers, requests::read_delete_groups};
 
 use super::{
@@ -18,10 +19,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     group_ids.retain(|group_id| named.insert(*group_id));
     let parts = context.fan_out(group_ids.len(), answers::OPERATIONS_NOT_ASKED);
     let Some(fan_out) = parts else { return Ok(Handled::Answered) };
+    let access = context.access();
     for (index, group_id) in group_ids.iter().enumerate() {
         let request = DeleteGroup { group_id: Some(group_id) };
         let reply = Reply::Part(Rc::clone(&fan_out), index);
-        context.submit_part(group_id, reply, Request::DeleteGroup(request));
+        let request = Request::DeleteGroup(request);
+        if access.allows(Operation::Delete, ResourceType::Group, group_id) {
+            context.submit_part(group_id, reply, request);
+        } else {
+            context.refuse_part(reply, &request);
+        }
     }
     Ok(context.handled())
 }

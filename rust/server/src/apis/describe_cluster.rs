@@ -7,11 +7,11 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 
-use super::context::{Context, Outcome};
-use crate::base::place::Cluster;
+use rota_security::acl::{CLUSTER_NAME, ResourceType};
 
-/// The authorized operations on the cluster, as bits: all, since there is no authorization.
-const CLUSTER_OPERATIONS: i32 = 8_096;
+use super::context::{Context, Outcome};
+use crate::{base::place::Cluster, client::access::Access};
+
 const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
 const ENDPOINT_BROKERS: i8 = 1;
@@ -29,7 +29,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             .with_controller_id(BrokerId(-1))
     };
     let response = match request.endpoint_type {
-        ENDPOINT_BROKERS => described_cluster(context.cluster(), &request),
+        ENDPOINT_BROKERS => described_cluster(context.cluster(), &context.access(), &request),
         ENDPOINT_CONTROLLERS => refused(
             MISMATCHED_ENDPOINT_TYPE,
             format!("this is a broker, endpoint type {ENDPOINT_BROKERS}, and the request is for controllers"),
@@ -42,7 +42,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.answer(&response))
 }
 
-fn described_cluster(cluster: Cluster, request: &DescribeClusterRequest) -> DescribeClusterResponse {
+fn described_cluster(cluster: Cluster, access: &Access, request: &DescribeClusterRequest) -> DescribeClusterResponse {
     let controller = cluster.nodes.first().map_or(-1, |node| node.id);
     let brokers = cluster.nodes.into_iter().map(|node| {
         DescribeClusterBroker::default()
@@ -50,8 +50,11 @@ fn described_cluster(cluster: Cluster, request: &DescribeClusterRequest) -> Desc
             .with_host(StrBytes::from_string(node.host))
             .with_port(node.port)
     });
-    let operations =
-        if request.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let operations = if request.include_cluster_authorized_operations {
+        access.operations(ResourceType::Cluster, CLUSTER_NAME)
+    } else {
+        OPERATIONS_NOT_ASKED
+    };
     DescribeClusterResponse::default()
         .with_cluster_id(StrBytes::from_string(cluster.id))
         .with_controller_id(BrokerId(controller))

@@ -9,11 +9,13 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::{consumer_group::config::GroupSettings, error::ErrorCode};
+use rota_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use rota_wire::WireError;
 
 use super::context::{Context, Outcome};
 use crate::{
     base::settings::{Kind, SETTINGS, Settings},
+    client::access::Access,
     topics::{
         ConfigRow,
         configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, PASSWORD, STATIC_BROKER_CONFIG, STRING},
@@ -43,7 +45,8 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     if request.resources.len() > RESOURCES_MAX {
         return Err(WireError::TooManyElements { field: "resources" });
     }
-    let results = request.resources.iter().map(|resource| match rows(context, resource) {
+    let access = context.access();
+    let results = request.resources.iter().map(|resource| match checked_rows(context, &access, resource) {
         Ok(rows) => result(resource).with_configs(kept(rows, resource, &request)),
         Err((error, message)) => {
             result(resource).with_error_code(error.code()).with_error_message(Some(StrBytes::from_string(message)))
@@ -96,7 +99,31 @@ fn kept(
 /// Kafka's setting of the addresses that clients are sent to.
 const ADVERTISED_LISTENERS: &str = "advertised.listeners";
 
-type Refused = (ErrorCode, String);
+/// An error with its message.
+pub type Refused = (ErrorCode, String);
+
+/// Returns the settings of a resource if the client may describe them.
+fn checked_rows(
+    context: &Context<'_>,
+    access: &Access,
+    resource: &DescribeConfigsResource,
+) -> Result<Vec<ConfigRow>, Refused> {
+    check_configs(access, Operation::DescribeConfigs, resource.resource_type, &resource.resource_name)?;
+    rows(context, resource)
+}
+
+/// Whether the client may describe or alter the settings of a resource.
+pub fn check_configs(access: &Access, operation: Operation, resource_type: i8, name: &str) -> Result<(), Refused> {
+    let (resource, name, error, message) = match resource_type {
+        TOPIC => (ResourceType::Topic, name, ErrorCode::TopicAuthorizationFailed, "Topic authorization failed."),
+        GROUP => (ResourceType::Group, name, ErrorCode::GroupAuthorizationFailed, "Group authorization failed."),
+        _ => {
+            let failed = ErrorCode::ClusterAuthorizationFailed;
+            (ResourceType::Cluster, CLUSTER_NAME, failed, "Cluster authorization failed.")
+        }
+    };
+    if access.allows(operation, resource, name) { Ok(()) } else { Err((error, message.to_owned())) }
+}
 
 fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec<ConfigRow>, Refused> {
     let node = &*context.node;

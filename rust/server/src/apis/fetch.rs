@@ -5,7 +5,10 @@ use std::time::Duration;
 use kafka_protocol::messages::{
     FetchRequest,
     fetch_request::{FetchPartition, FetchTopic},
+    fetch_response::FetchableTopicResponse,
 };
+use rota_core::error::ErrorCode;
+use rota_security::acl::{Operation, ResourceType};
 use tokio::time::Instant;
 
 use super::{
@@ -23,21 +26,44 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         return Ok(context.answer(&faults::fetch_error(&request, error)));
     }
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
-    let outcome = context.node.topics().fetch(&request, context.version());
+    let refused = refuse_forbidden(context, &mut request);
+    let mut outcome = context.node.topics().fetch(&request, context.version());
     if max_wait_ms == 0 || outcome.is_complete(&request) {
+        outcome.response.responses.extend(refused);
         return Ok(context.answer(&outcome.response));
     }
     Ok(Handled::Fetch(Box::new(FetchWait {
         request,
+        refused,
         reply_to: context.reply_to(),
         body_bytes: context.body().len(),
         until: Instant::now() + Duration::from_millis(max_wait_ms),
     })))
 }
 
+/// Takes the topics that the client may not read out of the request, and returns their answers.
+fn refuse_forbidden(context: &mut Context<'_>, request: &mut FetchRequest) -> Vec<FetchableTopicResponse> {
+    let access = context.access();
+    let asked = std::mem::take(&mut request.topics);
+    let topics = context.node.topics();
+    let (mut allowed, mut refused) = (Vec::with_capacity(asked.len()), Vec::new());
+    for topic in asked {
+        let name = if topic.topic_id.is_nil() { Some(topic.topic.as_str()) } else { topics.topic_name(topic.topic_id) };
+        let count = topic.partitions.len();
+        let allows = |name: &str| access.allows_counted(Operation::Read, ResourceType::Topic, name, count);
+        // An id of no topic is unknown to everyone.
+        if name.is_none_or(allows) { allowed.push(topic) } else { refused.push(topic) }
+    }
+    let refused = FetchRequest::default().with_topics(refused);
+    request.topics = allowed;
+    faults::fetch_error(&refused, ErrorCode::TopicAuthorizationFailed).responses
+}
+
 /// A waiting fetch.
 pub struct FetchWait {
     request: FetchRequest,
+    /// The answers for topics that the client may not read.
+    refused: Vec<FetchableTopicResponse>,
     reply_to: ReplyTo,
     /// Size of the body, which the names in `request` borrow from.
     body_bytes: usize,
@@ -65,9 +91,10 @@ impl FetchWait {
 
     /// Answers if there is enough data, the time is up, or `over`. Returns whether it did.
     pub fn finish(&self, node: &Node, over: bool) -> bool {
-        let outcome = node.topics().fetch(&self.request, self.reply_to.version);
+        let mut outcome = node.topics().fetch(&self.request, self.reply_to.version);
         let finished = over || self.until <= Instant::now() || outcome.is_complete(&self.request);
         if finished {
+            outcome.response.responses.extend_from_slice(&self.refused);
             // Without an answer, the client waits for its own timeout.
             let _unencodable = self.reply_to.encode(&outcome.response);
         }

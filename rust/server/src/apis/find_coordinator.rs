@@ -1,6 +1,7 @@
 //! `FindCoordinator` (docs/protocol.md §19).
 
 use rota_core::error::ErrorCode;
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::discovery::{self, FindCoordinatorBody, FoundCoordinator};
 
 use super::context::{Context, Outcome};
@@ -16,6 +17,8 @@ const NO_TRANSACTIONS: &str = "this server has no transactions: configure the pr
 
 const NODE_IS_DOWN: &str = "the node that coordinates the group is down";
 
+const GROUP_REFUSED: &str = "Group authorization failed.";
+
 const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
 
 /// Answers with the current owner of the group's partition.
@@ -23,8 +26,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let version = context.version();
     let body = FindCoordinatorBody::read(version, context.body())?;
     let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
+    // From version 4 on, as Kafka, without a message.
+    let group_refused = if version < 4 { GROUP_REFUSED } else { "" };
+    let access = context.access();
     let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
     let find = |key: &str| match body.key_type {
+        KEY_TYPE_GROUP if !access.allows(Operation::Describe, ResourceType::Group, key) => {
+            refused(ErrorCode::GroupAuthorizationFailed.code(), group_refused)
+        }
         KEY_TYPE_GROUP if node.injected(key).is_some() => {
             let error = node.injected(key).unwrap_or(ErrorCode::None);
             refused(error.code(), error.name())

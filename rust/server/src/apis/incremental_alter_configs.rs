@@ -14,9 +14,13 @@ use rota_core::{
     consumer_group::config::{ConsumerConfig, GroupSettings, Range},
     error::ErrorCode,
 };
+use rota_security::acl::Operation;
 use rota_wire::WireError;
 
-use super::context::{Context, Outcome};
+use super::{
+    context::{Context, Outcome},
+    describe_configs::check_configs,
+};
 
 /// Maximum resources of one request.
 const RESOURCES_MAX: usize = 5_000;
@@ -66,11 +70,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             repeated.insert(name_of(resource));
         }
     }
+    let access = context.access();
     let responses = request.resources.iter().map(|resource| {
         let altered = if repeated.contains(&name_of(resource)) {
             Err(invalid_request("Each resource must appear at most once."))
         } else {
-            alter(context, resource, request.validate_only)
+            check_configs(&access, Operation::AlterConfigs, resource.resource_type, &resource.resource_name)
+                .map_err(|(error, message)| Refused { error, message })
+                .and_then(|()| alter(context, resource, request.validate_only))
         };
         let (error, message) = match altered {
             Ok(()) => (ErrorCode::None, None),

@@ -1,6 +1,7 @@
 //! `LeaveGroup` (docs/protocol.md §8).
 
 use rota_core::request::Request;
+use rota_security::acl::Operation;
 use rota_wire::requests::LeaveGroupBody;
 
 use super::context::{Context, Outcome};
@@ -11,5 +12,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = LeaveGroupBody::read(context.version(), context.body())?;
     let request = body.request();
     let group_id = request.group_id.unwrap_or_default();
-    Ok(context.submit(group_id, Beside::Nothing, Request::LeaveGroup(request)))
+    let request = Request::LeaveGroup(request);
+    if let Some(refused) = context.refuse_group(Operation::Read, group_id, &request) {
+        return Ok(refused);
+    }
+    Ok(context.submit(group_id, Beside::Nothing, request))
 }

@@ -4,14 +4,18 @@
 //! request and either answers it or submits it to a coordinator, whose answer arrives by a ticket. A new API is a file
 //! with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
 
+mod acls;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 pub mod context;
+mod create_acls;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_topics;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
@@ -66,7 +70,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every served API, by key.
-static HANDLERS: [(i16, Handler); 26] = [
+static HANDLERS: [(i16, Handler); 29] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -85,6 +89,9 @@ static HANDLERS: [(i16, Handler); 26] = [
     (versions::DELETE_TOPICS, delete_topics::handle),
     (versions::INIT_PRODUCER_ID, init_producer_id::handle),
     (versions::OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch::handle),
+    (versions::DESCRIBE_ACLS, describe_acls::handle),
+    (versions::CREATE_ACLS, create_acls::handle),
+    (versions::DELETE_ACLS, delete_acls::handle),
     (versions::DESCRIBE_CONFIGS, describe_configs::handle),
     (versions::CREATE_PARTITIONS, create_partitions::handle),
     (versions::DELETE_GROUPS, delete_groups::handle),

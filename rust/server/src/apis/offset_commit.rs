@@ -3,22 +3,35 @@
 use std::borrow::Cow;
 
 use rota_core::{
+    error::ErrorCode,
     request::{CommitPartition, CommitTopic, Request},
     response::CommittedTopic,
 };
-use rota_wire::{answers, requests::OffsetCommitBody};
+use rota_security::acl::{Operation, ResourceType};
+use rota_wire::{
+    answers,
+    requests::{CommitTopicBody, OffsetCommitBody, TopicRef},
+};
 
 use super::{
+    Handled,
     context::{Context, Outcome},
     unknown_topics::{Named, Refused},
 };
-use crate::{client::reply::Beside, topics::Topics};
+use crate::{
+    client::{access::Access, reply::Beside},
+    topics::Topics,
+};
 
 /// Refuses topics and partitions that do not exist, and submits the others to the coordinator, if any.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = OffsetCommitBody::read(context.version(), context.body())?;
+    if let Some(refused) = refuse_forbidden(context, &body) {
+        return Ok(refused);
+    }
     context.record_sender(Some(body.group_id), body.member_id());
-    let (refused, kept) = refuse_unknown(context.node.topics(), &body);
+    let access = context.access();
+    let (refused, kept) = refuse_unknown(context.node.topics(), &access, &body);
     let topics: Vec<CommitTopic<'_>> =
         kept.iter().map(|kept| CommitTopic { name: &kept.0, topic_id: kept.1, partitions: &kept.2 }).collect();
     if topics.is_empty() {
@@ -29,16 +42,39 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.submit(body.group_id, Beside::Refused(refused), request))
 }
 
+/// Refuses every partition if the client may not read the group.
+fn refuse_forbidden(context: &mut Context<'_>, body: &OffsetCommitBody<'_>) -> Option<Handled> {
+    if context.access().allows(Operation::Read, ResourceType::Group, body.group_id) {
+        return None;
+    }
+    let partitions = |topic: &CommitTopicBody<'_>| body.partitions[topic.partitions.clone()].to_vec();
+    let named = |topic: &CommitTopicBody<'_>| match topic.topic {
+        TopicRef::Name(name) => (name.to_owned(), 0),
+        TopicRef::Id(id) => (String::new(), id),
+    };
+    let topics: Vec<_> = body.topics.iter().map(|topic| (named(topic), partitions(topic))).collect();
+    let topics: Vec<CommitTopic<'_>> = topics
+        .iter()
+        .map(|((name, topic_id), partitions)| CommitTopic { name, topic_id: *topic_id, partitions })
+        .collect();
+    let request = Request::OffsetCommit(body.request(&topics));
+    Some(context.refuse(Beside::Nothing, &request, ErrorCode::GroupAuthorizationFailed))
+}
+
 /// A topic's name and id, and the offsets to store.
 type KeptTopic<'a> = (Cow<'a, str>, u128, Vec<CommitPartition<'a>>);
 
 /// Splits a commit into refused partitions and those for the coordinator.
-fn refuse_unknown<'a>(topics: &Topics, body: &OffsetCommitBody<'a>) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
+fn refuse_unknown<'a>(
+    topics: &Topics,
+    access: &Access,
+    body: &OffsetCommitBody<'a>,
+) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
     let mut refused = Refused::default();
     let mut kept = Vec::with_capacity(body.topics.len());
     for topic in &body.topics {
         let partitions = &body.partitions[topic.partitions.clone()];
-        let named = Named::find(topics, topic.topic);
+        let named = Named::find(topics, topic.topic).readable(access, partitions.len());
         let (known, unknown): (Vec<CommitPartition<'_>>, Vec<CommitPartition<'_>>) =
             partitions.iter().partition(|partition| (0..named.partitions).contains(&partition.index));
         if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {

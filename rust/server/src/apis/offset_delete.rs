@@ -1,6 +1,7 @@
 //! `OffsetDelete` (docs/protocol.md §12.4).
 
 use rota_core::request::{OffsetDelete, OffsetDeleteTopic, Request};
+use rota_security::acl::Operation;
 use rota_wire::requests::{OffsetDeleteBody, TopicRef};
 
 use super::{
@@ -13,13 +14,19 @@ use crate::client::reply::Beside;
 /// group comes first.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = OffsetDeleteBody::read(context.version(), context.body())?;
+    let whole = Request::OffsetDelete(OffsetDelete { group_id: Some(body.group_id), topics: &[] });
+    if let Some(refused) = context.refuse_group(Operation::Delete, body.group_id, &whole) {
+        return Ok(refused);
+    }
+    let access = context.access();
     let mut refused = Refused::default();
     let mut kept: Vec<(&str, Vec<i32>)> = Vec::new();
     for (name, range) in &body.topics {
-        let mut named = Named::find(context.node.topics(), TopicRef::Name(name));
+        let partitions = &body.partitions[range.clone()];
+        let named = Named::find(context.node.topics(), TopicRef::Name(name));
+        let mut named = named.readable(&access, partitions.len());
         // The answer only has names.
         named.topic_id = 0;
-        let partitions = &body.partitions[range.clone()];
         let (known, unknown): (Vec<i32>, Vec<i32>) =
             partitions.iter().partition(|index| (0..named.partitions).contains(index));
         if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {

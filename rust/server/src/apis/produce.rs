@@ -1,6 +1,8 @@
 //! `Produce`.
 
-use kafka_protocol::messages::ProduceRequest;
+use kafka_protocol::messages::{ProduceRequest, produce_response::TopicProduceResponse};
+use rota_core::error::ErrorCode;
+use rota_security::acl::{Operation, ResourceType};
 
 use super::{
     Handled,
@@ -10,7 +12,7 @@ use crate::faults;
 
 /// Stores record batches. With acks 0 there is no answer, and an error closes the connection.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
-    let request: ProduceRequest = context.decode()?;
+    let mut request: ProduceRequest = context.decode()?;
     if let Some(error) = context.node.injected("") {
         return Ok(match request.acks {
             0 => Handled::Close,
@@ -18,7 +20,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         });
     }
     let (version, now_ms) = (context.version(), context.node.clock().now().wall_ms);
-    let outcome = context.node.topics_mut().0.produce(&request, version, now_ms);
+    let refused = refuse_forbidden(context, &mut request);
+    let mut outcome = context.node.topics_mut().0.produce(&request, version, now_ms);
+    outcome.has_error |= !refused.is_empty();
+    outcome.response.responses.extend(refused);
     if !outcome.waiting.is_empty() && request.acks != 0 {
         context.node.answer_when_durable(context.reply_to(), outcome);
         return Ok(Handled::Parked);
@@ -28,4 +33,26 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         0 => Ok(Handled::Answered),
         _ => Ok(context.answer(&outcome.response)),
     }
+}
+
+/// Takes the topics that the client may not write out of the request, and returns their answers.
+fn refuse_forbidden(context: &mut Context<'_>, request: &mut ProduceRequest) -> Vec<TopicProduceResponse> {
+    // Every partition of a transaction is refused for another reason.
+    if request.transactional_id.is_some() {
+        return Vec::new();
+    }
+    let access = context.access();
+    let asked = std::mem::take(&mut request.topic_data);
+    let topics = context.node.topics();
+    let (mut allowed, mut refused) = (Vec::with_capacity(asked.len()), Vec::new());
+    for topic in asked {
+        let name = if topic.topic_id.is_nil() { Some(topic.name.as_str()) } else { topics.topic_name(topic.topic_id) };
+        let count = topic.partition_data.len();
+        let allows = |name: &str| access.allows_counted(Operation::Write, ResourceType::Topic, name, count);
+        // An id of no topic is unknown to everyone.
+        if name.is_none_or(allows) { allowed.push(topic) } else { refused.push(topic) }
+    }
+    let refused = ProduceRequest::default().with_topic_data(refused);
+    request.topic_data = allowed;
+    faults::produce_error(&refused, ErrorCode::TopicAuthorizationFailed).responses
 }

@@ -1,6 +1,7 @@
 //! `SyncGroup` (docs/protocol.md §6).
 
 use rota_core::request::Request;
+use rota_security::acl::Operation;
 use rota_wire::requests::SyncGroupBody;
 
 use super::context::{Context, Outcome};
@@ -10,7 +11,11 @@ use crate::client::reply::Beside;
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = SyncGroupBody::read(context.version(), context.body())?;
     let request = body.request();
-    context.record_sender(request.group_id, request.member_id);
-    let group_id = request.group_id.unwrap_or_default();
-    Ok(context.submit(group_id, Beside::Nothing, Request::SyncGroup(request)))
+    let (group_id, member_id) = (request.group_id.unwrap_or_default(), request.member_id);
+    let request = Request::SyncGroup(request);
+    if let Some(refused) = context.refuse_group(Operation::Read, group_id, &request) {
+        return Ok(refused);
+    }
+    context.record_sender(Some(group_id), member_id);
+    Ok(context.submit(group_id, Beside::Nothing, request))
 }

@@ -1,12 +1,13 @@
-//! Refuses topics and partitions of offset requests that do not exist.
+//! Refuses topics and partitions of offset requests that do not exist, or that the client may not use.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use rota_core::{error::ErrorCode, response::CommittedTopic};
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::requests::TopicRef;
 use uuid::Uuid;
 
-use crate::topics::Topics;
+use crate::{client::access::Access, topics::Topics};
 
 /// A topic in a request.
 pub struct Named<'a> {
@@ -16,8 +17,8 @@ pub struct Named<'a> {
     pub topic_id: u128,
     /// Number of partitions; 0 if the topic does not exist.
     pub partitions: i32,
-    /// The error for a missing partition.
-    unknown: ErrorCode,
+    /// The error for a missing partition, or for any if the client may not use the topic.
+    error: ErrorCode,
 }
 
 impl<'a> Named<'a> {
@@ -31,7 +32,17 @@ impl<'a> Named<'a> {
         let name = name.unwrap_or_default();
         let topic_id = topics.topic_id(&name).map_or(asked_id, |id| id.as_u128());
         let partitions = topics.partition_count(&name).unwrap_or(0);
-        Named { name, topic_id, partitions, unknown }
+        Named { name, topic_id, partitions, error: unknown }
+    }
+
+    /// Returns the topic, without partitions if the client may not read it.
+    pub fn readable(self, access: &Access, count: usize) -> Named<'a> {
+        // An id of no topic has no name that could be allowed.
+        let is_known = self.error != ErrorCode::UnknownTopicId;
+        if !is_known || access.allows_counted(Operation::Read, ResourceType::Topic, &self.name, count) {
+            return self;
+        }
+        Named { partitions: 0, error: ErrorCode::TopicAuthorizationFailed, ..self }
     }
 }
 
@@ -51,6 +62,6 @@ impl Refused {
             self.topics.push(CommittedTopic { name, topic_id: topic.topic_id, partitions: Vec::new() });
             self.topics.len() - 1
         });
-        self.topics[at].partitions.extend(partitions.map(|index| (index, topic.unknown)));
+        self.topics[at].partitions.extend(partitions.map(|index| (index, topic.error)));
     }
 }

@@ -29,6 +29,8 @@ pub enum Refusal {
     NoClientCertificate,
     /// The client's certificate is not from a CA that the server trusts.
     UnknownClientCa,
+    /// No rule makes a name of the subject of the client's certificate.
+    NoMappingRule,
     /// The client's certificate has expired.
     ClientCertificateExpired,
     /// The client refuses the server's certificate because of its CA.
@@ -104,6 +106,9 @@ impl Refusal {
             }
             Refusal::UnknownClientCa => {
                 "sent a certificate that cannot be verified: sign it by a CA in --tls-client-ca (ssl.truststore.location)"
+            }
+            Refusal::NoMappingRule => {
+                "sent a certificate whose subject no rule of ssl.principal.mapping.rules matches: add DEFAULT to the rules"
             }
             Refusal::ClientCertificateExpired => "sent a certificate that is not valid today: renew it",
             Refusal::CaRefusedByClient => {

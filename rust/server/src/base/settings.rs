@@ -7,7 +7,9 @@ use rota_core::{
     consumer_group::config::{Bounds, ConsumerConfig, Migration, Range},
 };
 use rota_security::{
+    acl::Authorizer,
     pem::Source,
+    principal::MappingRules,
     tls::{BadTls, ClientAuth, TlsFiles},
 };
 
@@ -69,6 +71,10 @@ macro_rules! settings {
 settings! {
     ADVERTISED_LISTENERS = "advertised.listeners", Kind::Text, "",
         "addresses sent to clients, for each of `listeners`: NAME://HOST:PORT,...";
+    ALLOW_EVERYONE_IF_NO_ACL_FOUND = "allow.everyone.if.no.acl.found", Kind::Bool, "false",
+        "ACLs: whether resources that no ACL names are open to everyone";
+    AUTHORIZER_CLASS_NAME = "authorizer.class.name", Kind::Text, "",
+        "ACLs: org.apache.kafka.metadata.authorizer.StandardAuthorizer switches authorization on";
     AUTO_CREATE_TOPICS_ENABLE = "auto.create.topics.enable", Kind::Bool, "true",
         "whether Metadata creates missing topics";
     CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = "connection.failed.authentication.delay.ms", Kind::Int(0, INT_MAX), "100",
@@ -148,13 +154,22 @@ settings! {
         "TLS: PEM file with the private key, the server's certificate and intermediate ones";
     _SSL_KEYSTORE_TYPE = "ssl.keystore.type", Kind::StoreType, "PEM",
         "TLS: format of the key and the certificates: PEM";
+    SSL_PRINCIPAL_MAPPING_RULES = "ssl.principal.mapping.rules", Kind::Text, "DEFAULT",
+        "TLS: rules that make a principal's name of the subject of a client's certificate";
     SSL_TRUSTSTORE_CERTIFICATES = "ssl.truststore.certificates", Kind::Secret, "",
         "TLS: CAs of client certificates, as PEM text";
     SSL_TRUSTSTORE_LOCATION = "ssl.truststore.location", Kind::Text, "",
         "TLS: PEM file with the CAs of client certificates";
     _SSL_TRUSTSTORE_TYPE = "ssl.truststore.type", Kind::StoreType, "PEM",
         "TLS: format of the CAs of client certificates: PEM";
+    SUPER_USERS = "super.users", Kind::Text, "",
+        "ACLs: principals that may do everything, separated by semicolons";
 }
+
+/// The class of Kafka's authorizer, which switches authorization on.
+pub const STANDARD_AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
+const OPEN: &str = "allow.everyone.if.no.acl.found";
 
 /// Pairs of settings whose first must not exceed the second.
 static ORDERED: [(usize, usize); 7] = [
@@ -407,6 +422,39 @@ impl Settings {
         }
     }
 
+    /// Returns the authorizer without ACLs; `None`: everyone may do everything. `has_acls`: ACLs were given, which switch
+    /// authorization on. Errors: what to do about a wrong setting.
+    pub fn authorizer(&self, has_acls: bool) -> Result<Option<Authorizer>, BadTls> {
+        let text = |index: usize| self.texts.get(&index).map_or("", |text| text.trim());
+        let wrong = |reason: String| Err(BadTls::Settings(reason));
+        let class = text(AUTHORIZER_CLASS_NAME);
+        if !["", STANDARD_AUTHORIZER].contains(&class) {
+            return wrong(format!("`authorizer.class.name` is `{class}`, expected `{STANDARD_AUTHORIZER}`"));
+        }
+        let allow_everyone_if_no_acl_found = self.int(ALLOW_EVERYONE_IF_NO_ACL_FOUND) != 0;
+        if class.is_empty() && !has_acls {
+            let halves = [("super.users", !text(SUPER_USERS).is_empty()), (OPEN, allow_everyone_if_no_acl_found)];
+            return match halves.iter().find(|(_, is_set)| *is_set) {
+                Some((name, _)) => wrong(format!("`{name}` needs `authorizer.class.name={STANDARD_AUTHORIZER}`")),
+                None => Ok(None),
+            };
+        }
+        match Authorizer::read_super_users(text(SUPER_USERS)) {
+            Ok(super_users) => {
+                Ok(Some(Authorizer { super_users, allow_everyone_if_no_acl_found, ..Authorizer::default() }))
+            }
+            Err(bad) => wrong(format!(
+                "`super.users` has `{bad}`, which has no type: give principals such as `User:admin`, separated by `;`"
+            )),
+        }
+    }
+
+    /// Returns the rules of `ssl.principal.mapping.rules`.
+    pub fn principal_mapping(&self) -> Result<MappingRules, BadTls> {
+        let rules = self.texts.get(&SSL_PRINCIPAL_MAPPING_RULES).map_or("", |rules| rules);
+        MappingRules::read(rules).map_err(|error| BadTls::Settings(error.to_string()))
+    }
+
     fn inline(&self, index: usize) -> Option<Source> {
         self.texts.get(&index).map(|text| Source::Inline(SETTINGS[index].name, text.clone()))
     }
@@ -600,6 +648,28 @@ mod tests {
         {
             assert!(matches!(tls(half), Err(BadTls::Settings(_))), "{half:?}");
         }
+    }
+
+    #[test]
+    fn an_authorizer_is_kafkas_class_or_there_are_acls_without_one_its_settings_are_refused() {
+        let authorizer = |pairs: &[(&str, &str)], has_acls| {
+            let mut settings = Settings::default();
+            for (name, value) in pairs {
+                settings.set(name, value).unwrap();
+            }
+            settings.authorizer(has_acls).map_err(|error| error.to_string())
+        };
+        let class = ("authorizer.class.name", STANDARD_AUTHORIZER);
+        let admin = ("super.users", "User:admin");
+        assert!(authorizer(&[], false).unwrap().is_none());
+        assert!(!authorizer(&[class], false).unwrap().unwrap().allow_everyone_if_no_acl_found);
+        assert!(authorizer(&[(OPEN, "true")], true).unwrap().unwrap().allow_everyone_if_no_acl_found);
+        assert!(authorizer(&[class, admin], false).unwrap().unwrap().super_users.contains("User:admin"));
+        let refused = |pairs: &[(&str, &str)]| authorizer(pairs, false).unwrap_err();
+        assert_eq!(refused(&[admin]), format!("`super.users` needs `authorizer.class.name={STANDARD_AUTHORIZER}`"));
+        assert!(refused(&[(OPEN, "true")]).starts_with("`allow.everyone.if.no.acl.found` needs"));
+        assert!(refused(&[("authorizer.class.name", "x.Y")]).contains("is `x.Y`, expected"));
+        assert!(refused(&[class, ("super.users", "admin")]).contains("`admin`, which has no type"));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 use bytes::BytesMut;
 use rota_core::{
     error::ErrorCode,
-    response::{Answer, DescribeAnswer, ListAnswer},
+    response::{Answer, ConsumerDescribeAnswer, DescribeAnswer, ListAnswer},
 };
+use rota_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use rota_wire::{
     answers::{self, FetchIds},
     consumer_groups,
@@ -14,7 +15,7 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Ending, reply_to::ReplyTo};
+use super::{Ending, access::Access, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
 /// Maximum bytes of an assembled answer. A short request can name a large group many times; beyond the limit the
@@ -24,6 +25,9 @@ pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The group type of classic groups in a list.
 const CLASSIC: &str = "classic";
 const CONSUMER: &str = "consumer";
+
+/// Kafka's message for a group with topics that the client may not describe.
+const HIDDEN_TOPICS: &str = "The group has described topic(s) that the client is not authorized to describe.";
 
 /// The first version of `DescribeGroups` with an error for groups of other types.
 const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
@@ -38,6 +42,8 @@ pub struct FanOut {
     listed: usize,
     list_error: ErrorCode,
     authorized_operations: i32,
+    /// What the client may do.
+    access: Access,
     /// Groups of other protocols that the answer may concern.
     newer: Vec<Listed>,
     /// Groups of the consumer protocol coordinated here.
@@ -55,9 +61,15 @@ impl FanOut {
             listed: 0,
             list_error: ErrorCode::None,
             authorized_operations,
+            access: Access::OPEN,
             newer: Vec::new(),
             consumer_groups: BTreeSet::new(),
         }))
+    }
+
+    /// Restricts the answer to what the client may see.
+    pub fn restrict_to(&mut self, access: Access) {
+        self.access = access;
     }
 
     /// Adds groups of other protocols. The coordinators have only their offsets.
@@ -95,6 +107,11 @@ impl FanOut {
     fn write_part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
         let ReplyTo { api, version, .. } = self.reply_to;
         let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
+        let operations = |group_id: &str| match self.authorized_operations {
+            answers::OPERATIONS_NOT_ASKED => answers::OPERATIONS_NOT_ASKED,
+            all if self.access.is_open() => all,
+            _ => self.access.operations(ResourceType::Group, group_id),
+        };
         match answer {
             Answer::OffsetFetch(answer) => match ids {
                 Some(ids) => answers::offset_fetch_group_by_id(out, answer, ids),
@@ -103,7 +120,7 @@ impl FanOut {
             Answer::DescribeGroup(answer) => {
                 // A group that could not be read has no authorized operations.
                 let failed = answer.error != ErrorCode::None;
-                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
+                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { operations(answer.group_id) };
                 let is_untyped = answer.protocol_type.is_empty()
                     && matches!(answer.error, ErrorCode::None | ErrorCode::GroupIdNotFound);
                 if is_untyped && self.newer.iter().any(|newer| newer.is(answer.group_id)) {
@@ -114,9 +131,10 @@ impl FanOut {
             }
             Answer::DeleteGroup(answer) => answers::deleted_group(out, version, answer),
             Answer::ConsumerGroupDescribe(answer) => {
+                let answer = visible(answer, &self.access);
                 let failed = answer.error != ErrorCode::None;
-                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
-                consumer_groups::described_group(out, version, answer, operations);
+                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { operations(answer.group_id) };
+                consumer_groups::described_group(out, version, &answer, operations);
             }
             Answer::ListGroups(answer) => self.list_part(index, answer),
             _ => {}
@@ -129,7 +147,9 @@ impl FanOut {
         match answer.error {
             ErrorCode::None => {
                 let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
-                for group in answer.groups {
+                let may_see = |group_id| self.access.may(Operation::Describe, ResourceType::Group, group_id);
+                let sees_all = self.access.may(Operation::Describe, ResourceType::Cluster, CLUSTER_NAME);
+                for group in answer.groups.iter().filter(|group| sees_all || may_see(group.group_id)) {
                     if !group.protocol_type.is_empty() {
                         self.newer.retain(|newer| !newer.is(group.group_id));
                     } else if self.newer.iter().any(|newer| newer.is(group.group_id)) {
@@ -153,7 +173,10 @@ impl FanOut {
             }
             if self.list_error == ErrorCode::None {
                 let lines = &mut BytesMut::from(&self.parts.concat()[..]);
-                let newer = self.newer.iter().filter(|newer| newer.is_wanted);
+                let may_see = |group_id| self.access.may(Operation::Describe, ResourceType::Group, group_id);
+                let sees_all = self.access.may(Operation::Describe, ResourceType::Cluster, CLUSTER_NAME);
+                let newer =
+                    self.newer.iter().filter(|newer| newer.is_wanted && (sees_all || may_see(newer.line().group_id)));
                 let listed = self.listed + newer.clone().count();
                 let mut line = Writer::new(lines, api.flexible(version));
                 newer.for_each(|newer| answers::listed_group(&mut line, version, &newer.line(), newer.kind.name()));
@@ -162,6 +185,26 @@ impl FanOut {
                 answers::list_groups(out, version, self.list_error, 0, &[]);
             }
         });
+    }
+}
+
+/// Returns only an error if the group has partitions of topics that the client may not describe.
+fn visible<'a>(answer: &ConsumerDescribeAnswer<'a>, access: &Access) -> ConsumerDescribeAnswer<'a> {
+    let members = answer.members.iter();
+    let mut topics = members.flat_map(|member| member.assignment.iter().chain(member.target_assignment));
+    if topics.all(|topic| access.may(Operation::Describe, ResourceType::Topic, topic.topic)) {
+        return *answer;
+    }
+    let error = ErrorCode::TopicAuthorizationFailed;
+    ConsumerDescribeAnswer {
+        error,
+        error_message: Some(HIDDEN_TOPICS),
+        group_state: "",
+        group_epoch: 0,
+        assignment_epoch: 0,
+        assignor_name: "",
+        members: &[],
+        ..*answer
     }
 }
 

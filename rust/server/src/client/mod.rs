@@ -2,7 +2,7 @@
 //! task in [`crate::net`] reads and writes the socket.
 
 use std::{
-    cell::{Cell, RefCell, RefMut},
+    cell::{Cell, OnceCell, RefCell, RefMut},
     net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::{
@@ -12,12 +12,14 @@ use std::{
 };
 
 use bytes::BytesMut;
+use rota_security::principal::ANONYMOUS;
 use rota_wire::{frame::LENGTH_BYTES, write::end_answer};
 use tokio::sync::Notify;
 
 use self::{local_notify::LocalNotify, trace::ConnectionTrace};
 use crate::base::listeners::Listener;
 
+pub mod access;
 pub mod fan_out;
 pub mod local_notify;
 pub mod reply;
@@ -123,6 +125,10 @@ pub struct Client {
     /// The group and member of the last request.
     member: RefCell<MemberKey>,
     data: Arc<Notify>,
+    /// Who the client is: `User:` and a name.
+    principal: OnceCell<Box<str>>,
+    /// The group that the client may send heartbeats to, with the version of the ACLs that say so.
+    allowed: RefCell<(u64, Vec<u8>)>,
 }
 
 impl Client {
@@ -148,6 +154,8 @@ impl Client {
             listener,
             member: RefCell::default(),
             data: Arc::default(),
+            principal: OnceCell::new(),
+            allowed: RefCell::default(),
         })
     }
 
@@ -182,6 +190,36 @@ impl Client {
     /// Returns the peer in the notation of Java's `InetAddress`: `/127.0.0.1`.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Returns the peer's address, such as `127.0.0.1`.
+    pub fn address(&self) -> &str {
+        &self.host[1..]
+    }
+
+    /// Returns who the client is, such as `User:ana`.
+    pub fn principal(&self) -> &str {
+        self.principal.get().map_or(ANONYMOUS, |principal| principal)
+    }
+
+    /// Records who the client is, once it is known.
+    pub fn set_principal(&self, principal: &str) {
+        // A connection does not change its principal.
+        let _first_stays = self.principal.set(principal.into());
+    }
+
+    /// Whether the client was allowed to send heartbeats to a group by this version of the ACLs.
+    pub fn was_allowed(&self, version: u64, group_id: &[u8]) -> bool {
+        let (known, group) = &*self.allowed.borrow();
+        *known == version && group == group_id
+    }
+
+    /// Records that the client may send heartbeats to a group by this version of the ACLs.
+    pub fn set_allowed(&self, version: u64, group_id: &[u8]) {
+        let (known, group) = &mut *self.allowed.borrow_mut();
+        *known = version;
+        group.clear();
+        group.extend_from_slice(group_id);
     }
 
     /// Returns the server's address of the connection.

@@ -2,14 +2,18 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use rota_core::response::{Answer, CommittedTopic};
+use rota_core::{
+    error::ErrorCode,
+    response::{Answer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
+};
+use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{
     answers::{self, AskedTopic, FetchIds},
     consumer_groups,
     write::Writer,
 };
 
-use super::{fan_out::FanOut, reply_to::ReplyTo};
+use super::{access::Access, fan_out::FanOut, reply_to::ReplyTo};
 
 /// Additions of the server to a coordinator's answer.
 #[derive(Debug, Default)]
@@ -23,11 +27,46 @@ pub enum Beside {
     Asked(Vec<AskedTopic>),
 }
 
+/// What a client may see of the answer to its `OffsetFetch`.
+#[derive(Debug)]
+pub struct FetchAccess {
+    /// The topics of the request that it may not describe, by name, with partitions.
+    pub refused: Vec<AskedTopic>,
+    /// If it asked for all topics, it sees those that it may describe.
+    pub of_all: Option<Access>,
+}
+
+impl FetchAccess {
+    fn topics<'a>(&'a self, answer: &FetchAnswer<'a>) -> Vec<FetchedTopic<'a>> {
+        if answer.error != ErrorCode::None {
+            return answer.topics.to_vec();
+        }
+        let sees = |topic: &&FetchedTopic<'_>| {
+            self.of_all.as_ref().is_none_or(|access| access.may(Operation::Describe, ResourceType::Topic, topic.name))
+        };
+        let none = |index: &i32| FetchedOffset {
+            index: *index,
+            offset: -1,
+            leader_epoch: -1,
+            metadata: "",
+            topic_id: 0,
+            error: ErrorCode::TopicAuthorizationFailed,
+        };
+        let refused = |(name, partitions): &'a AskedTopic| FetchedTopic {
+            name,
+            partitions: partitions.iter().map(none).collect(),
+        };
+        answer.topics.iter().filter(sees).cloned().chain(self.refused.iter().map(refused)).collect()
+    }
+}
+
 /// The destination of a coordinator's answer.
 #[derive(Debug)]
 pub enum Reply {
     /// The answer to a client's request.
     Whole(ReplyTo, Beside),
+    /// The answer to an `OffsetFetch`, with what the client may see of it.
+    Fetched(Box<Reply>, FetchAccess),
     /// A part of an assembled answer.
     Part(Rc<RefCell<FanOut>>, usize),
     /// A part of the answer to an `OffsetFetch` v10.
@@ -43,6 +82,12 @@ impl Reply {
             Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.version, answer, &beside)),
             Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None),
             Reply::PartById(fan_out, index, ids) => fan_out.borrow_mut().part(index, answer, Some(&ids)),
+            Reply::Fetched(reply, access) => match answer {
+                Answer::OffsetFetch(fetch) => {
+                    reply.write(&Answer::OffsetFetch(FetchAnswer { topics: &access.topics(fetch), ..*fetch }));
+                }
+                _ => reply.write(answer),
+            },
             Reply::Discard => {}
         }
     }

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use rota_security::{
-    random,
+    principal, random,
     sasl::{Asked, Authentication, Reaction, SASL_AUTHENTICATION_FAILED, Sasl, UNSUPPORTED_SASL_MECHANISM},
 };
 use rota_wire::{
@@ -145,6 +145,7 @@ impl Channel {
                 After::GoOn
             }
             Reaction::Done(bytes) => {
+                client.set_principal(&principal::of_user(state.user().unwrap_or_default()));
                 apis::sasl::authenticate(client, &header, 0, "", &bytes);
                 After::Authenticated
             }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use rota_security::{dn, principal};
 use rota_wire::{
     WireError,
     frame::{LENGTH_BYTES, frame_length},
@@ -122,6 +123,15 @@ impl Channel {
             let shaken = shake_hands(stream, &self.client, &self.event_loop.handshakes).await;
             if let Err(refusal) = shaken {
                 return self.event_loop.refused(&self.client, refusal);
+            }
+            if let Some(certificate) = stream.client_certificate() {
+                let name = dn::subject(certificate).and_then(|subject| self.event_loop.shared.mapping().name(&subject));
+                match name {
+                    // With SASL the user is the principal.
+                    _ if self.event_loop.shared.sasl().is_some() => {}
+                    Some(name) => self.client.set_principal(&principal::of_user(&name)),
+                    None => return self.event_loop.refused(&self.client, Refusal::NoMappingRule),
+                }
             }
         }
         if self.client.listener().protocol.has_sasl() {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use rustls::{ServerConfig, ServerConnection};
+use rustls_pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::TcpStream,
@@ -80,6 +81,11 @@ impl TlsStream {
     /// Whether the handshake lasts.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
+    }
+
+    /// Returns the client's certificate.
+    pub fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.peer_certificates()?.first()
     }
 
     /// Whether the client has got an answer, and so the certificate.

@@ -25,6 +25,7 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
     if max == 0 || client.trace().is_some() || !node.allows_fast_path() {
         return taken;
     }
+    node.follow_acls();
     let mut batch = [None; PREFETCHED];
     let mut count = node.read_batch(bytes, request_max_bytes, &mut batch);
     if count == 0 {
@@ -42,7 +43,8 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
             );
         }
         for read in read {
-            let Some(error) = (taken.count < max).then(|| node.heartbeat(now, read)).flatten() else { break 'batches };
+            let may = taken.count < max && node.may_heartbeat(client, read.framed.group_id);
+            let Some(error) = may.then(|| node.heartbeat(now, read)).flatten() else { break 'batches };
             let before = unarmed.replace(read.partition);
             if before != unarmed {
                 node.arm_for(before);

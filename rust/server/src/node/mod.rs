@@ -4,6 +4,7 @@
 //! completions of the log, [`Node::advance_due`] deadlines; `give_up` and `take_over` hand a partition to another node
 //! ([`handover`]); `inspect.rs` reads.
 
+mod access;
 mod effects;
 mod group_configs;
 pub mod handover;
@@ -83,6 +84,8 @@ pub struct Node {
     known_configs: Arc<GroupTable>,
     /// The version of the table that they come from.
     configs_version: u64,
+    /// The ACLs as the node knows them; `None`: without an authorizer.
+    known_acls: Option<access::Known>,
     /// The time until which the timer task sleeps.
     armed_ms: u64,
     /// Wakes the timer task.
@@ -119,6 +122,7 @@ impl Node {
             known_version: None,
             known_configs: Arc::default(),
             configs_version: 0,
+            known_acls: access::Known::of(shared),
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };

@@ -10,13 +10,14 @@ use std::{
 };
 
 use rota_log::{FaultyLog, MemoryLog};
-use rota_security::{sasl::Sasl, tls::Tls};
+use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
 use tokio::sync::Notify;
 
 use crate::{
     base::{
         changes::Changes,
         clock::Clock,
+        denials::Denials,
         entropy::RandomBits,
         error::ServerError,
         listeners::Listener,
@@ -27,7 +28,7 @@ use crate::{
     },
     client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
-    log::{data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog},
+    log::{acls::Acls, data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog},
     node::journal::{Journal, JournalConfig},
     topics::TopicTable,
 };
@@ -70,6 +71,12 @@ pub struct SharedState {
     /// The authentication of the listeners with SASL; `None`: there are none.
     sasl: RwLock<Option<Arc<Sasl>>>,
     refusals: Refusals,
+    /// Who may do what; `None`: everyone everything.
+    pub(super) acls: Option<Acls>,
+    /// What clients were refused.
+    pub(super) denials: Arc<Denials>,
+    /// How subjects of certificates become principals.
+    mapping: MappingRules,
 }
 
 fn owners_and_wakers(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
@@ -105,6 +112,9 @@ impl SharedState {
             tls: RwLock::default(),
             sasl: RwLock::default(),
             refusals: Refusals::default(),
+            acls: None,
+            denials: Arc::default(),
+            mapping: MappingRules::default(),
         }
     }
 
@@ -142,6 +152,9 @@ impl SharedState {
             tls: RwLock::default(),
             sasl: RwLock::default(),
             refusals: Refusals::default(),
+            acls: None,
+            denials: Arc::default(),
+            mapping: MappingRules::default(),
         })
     }
 
@@ -153,6 +166,16 @@ impl SharedState {
     /// Sets TLS and authentication of the listeners.
     pub fn protected(self, tls: Option<Tls>, sasl: Option<Arc<Sasl>>) -> SharedState {
         SharedState { tls: RwLock::new(tls.map(Arc::new)), sasl: RwLock::new(sasl), ..self }
+    }
+
+    /// Sets who may do what, and how subjects of certificates become principals. Errors: `BadData`.
+    pub fn authorized(self, authorizer: Option<Authorizer>, mapping: MappingRules) -> Result<SharedState, ServerError> {
+        let kept = |authorizer| match &self.data {
+            None => Ok(Acls::in_memory(authorizer)),
+            Some(data) => Acls::in_data_dir(authorizer, data),
+        };
+        let acls = authorizer.map(kept).transpose()?;
+        Ok(SharedState { acls, mapping, ..self })
     }
 
     /// Opens a journal of every coordinator event. Errors: it cannot be opened.
@@ -226,6 +249,21 @@ impl SharedState {
     /// Returns the connections that were refused.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
+    }
+
+    /// Returns who may do what; `None`: everyone everything.
+    pub fn acls(&self) -> Option<&Acls> {
+        self.acls.as_ref()
+    }
+
+    /// Returns what clients were refused.
+    pub fn denials(&self) -> &Denials {
+        &self.denials
+    }
+
+    /// Returns how subjects of certificates become principals.
+    pub fn mapping(&self) -> &MappingRules {
+        &self.mapping
     }
 
     /// Returns the data directory; `None`: in memory.

@@ -3,8 +3,9 @@
 //! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
 //! `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
 //! `partitions.rs` partitions and nodes, `network.rs` the network, `reload.rs` files that change, `topics.rs` and
-//! `messages.rs` topics, `clock.rs` time.
+//! `messages.rs` topics, `acls.rs` who may do what, `clock.rs` time.
 
+mod acls;
 mod clock;
 pub mod controls;
 pub mod inspect;
@@ -29,6 +30,7 @@ use std::{
 };
 
 use rota_security::{
+    acl::{Authorizer, Binding},
     sasl::Sasl,
     tls::{BadTls, TlsFiles},
 };
@@ -81,6 +83,8 @@ pub struct ServerConfig {
     pub users_file: Option<PathBuf>,
     /// Whether clients beyond this machine may send passwords without TLS.
     pub allow_plaintext_passwords: bool,
+    /// The ACLs at the first start, which switch authorization on; `None`: the settings say whether it is on.
+    pub acls: Option<Vec<Binding>>,
     /// Whether the coordinators use a virtual clock.
     pub virtual_clock: bool,
     /// The trace of requests and answers.
@@ -102,6 +106,7 @@ impl Default for ServerConfig {
             sasl: None,
             users_file: None,
             allow_plaintext_passwords: false,
+            acls: None,
             virtual_clock: false,
             trace: None,
             data: None,
@@ -152,6 +157,8 @@ impl Server {
         let tls = files.map(|files| files.load()).transpose()?;
         let endpoints = listeners::configured(&config, tls.is_some())?;
         listeners::check(&endpoints, &config, tls.as_ref())?;
+        let mapping = config.settings.principal_mapping()?;
+        let authorizer = authorizer_of(&config.settings, config.acls)?;
         let (listeners, sockets) = listeners::open(endpoints, config.nodes)?;
         let mut settings = config.settings;
         let cluster_id = kafka_uuid(RandomBits::default().draw());
@@ -164,6 +171,7 @@ impl Server {
             None => SharedState::new(settings, place, clock),
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
+        let shared = shared.authorized(authorizer, mapping)?;
         let shared = Arc::new(shared.protected(tls, config.sasl).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
@@ -376,6 +384,13 @@ impl Server {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if running { ServerError::Died } else { ServerError::Stopped }
     }
+}
+
+/// Returns the authorizer with its first ACLs; `None`: everyone may do everything.
+fn authorizer_of(settings: &Settings, acls: Option<Vec<Binding>>) -> Result<Option<Authorizer>, BadTls> {
+    let authorizer = settings.authorizer(acls.is_some())?;
+    let table = Arc::new(acls.unwrap_or_default().into_iter().collect());
+    Ok(authorizer.map(|authorizer| Authorizer { table, ..authorizer }))
 }
 
 impl Drop for Server {

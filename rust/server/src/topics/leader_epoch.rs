@@ -13,6 +13,19 @@ use super::{LEADER_EPOCH, Topics, fetch::check_leader_epoch};
 /// Unknown epoch, or no offset.
 const NONE: i32 = -1;
 
+/// Returns the answer for a topic that the client may not describe.
+pub fn refused(topic: &OffsetForLeaderTopic) -> OffsetForLeaderTopicResult {
+    let partition = |asked: &OffsetForLeaderPartition| {
+        EpochEndOffset::default()
+            .with_partition(asked.partition)
+            .with_leader_epoch(NONE)
+            .with_end_offset(i64::from(NONE))
+            .with_error_code(ErrorCode::TopicAuthorizationFailed.code())
+    };
+    let partitions = topic.partitions.iter().map(partition).collect();
+    OffsetForLeaderTopicResult::default().with_topic(topic.topic.clone()).with_partitions(partitions)
+}
+
 impl Topics {
     /// Handles versions 2–4. Topics and partitions are in request order, with repetitions.
     pub fn offset_for_leader_epoch(&self, request: &OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {

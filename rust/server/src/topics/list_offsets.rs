@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kafka_protocol::messages::{
     ListOffsetsRequest, ListOffsetsResponse,
-    list_offsets_request::ListOffsetsPartition,
+    list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
     list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
 };
 use rota_core::error::ErrorCode;
@@ -81,6 +81,16 @@ impl Topics {
         let found = special.map(|(_, special, _)| special_offset(partition, *special, epoch, bytes_left));
         found.unwrap_or(Err(ErrorCode::UnsupportedVersion))
     }
+}
+
+/// Returns the answer for a topic that the client may not describe.
+pub fn refused(topic: &ListOffsetsTopic) -> ListOffsetsTopicResponse {
+    let partition = |asked: &ListOffsetsPartition| {
+        partition_answer(asked.partition_index, Err(ErrorCode::TopicAuthorizationFailed), EPOCH_SINCE)
+    };
+    ListOffsetsTopicResponse::default()
+        .with_name(topic.name.clone())
+        .with_partitions(topic.partitions.iter().map(partition).collect())
 }
 
 fn special_offset(

@@ -19,7 +19,7 @@ use super::{Cluster, Entropy, Node, Topic, Topics, name::check_name};
 const TOPIC_OPERATIONS: i32 = 3_576;
 const CLUSTER_OPERATIONS: i32 = 8_096;
 /// The value if operations are not requested, or the version does not have them.
-const NOT_LISTED: i32 = i32::MIN;
+pub const NOT_LISTED: i32 = i32::MIN;
 /// The first version that requests topics by id, without a name.
 const BY_ID_SINCE: i16 = 12;
 
@@ -120,7 +120,7 @@ impl Topics {
 }
 
 /// Returns the error of a request with ids before version 12, without a name there, or with ids and names.
-fn misuse(asked: &[MetadataRequestTopic], version: i16) -> Option<ErrorCode> {
+pub fn misuse(asked: &[MetadataRequestTopic], version: i16) -> Option<ErrorCode> {
     let by_id = asked.iter().filter(|asked| !asked.topic_id.is_nil()).count();
     let unnamed = asked.iter().filter(|asked| asked.name.is_none()).count();
     let misused = if version < BY_ID_SINCE { by_id + unnamed > 0 } else { unnamed > by_id };

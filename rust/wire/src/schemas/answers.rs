@@ -295,6 +295,48 @@ static DESCRIBE_CONFIGS_RESULTS: [Field; 5] = [
     Field::new("resource_name", STR),
     Field::new("configs", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_CONFIGS))).counted(),
 ];
+static ACL: [Field; 4] = [
+    Field::new("principal", STR),
+    Field::new("host", STR),
+    Field::new("operation", INT8),
+    Field::new("permission_type", INT8),
+];
+static DESCRIBE_ACLS_RESOURCES: [Field; 4] = [
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", STR),
+    Field::new("pattern_type", INT8),
+    Field::new("acls", Kind::Array(&Kind::Struct(&ACL))),
+];
+static DESCRIBE_ACLS: [Field; 4] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("resources", Kind::Array(&Kind::Struct(&DESCRIBE_ACLS_RESOURCES))),
+];
+static CREATE_ACLS_RESULTS: [Field; 2] =
+    [Field::new("error_code", INT16), Field::new("error_message", STR).nullable(0)];
+static CREATE_ACLS: [Field; 2] =
+    [Field::new("throttle_time_ms", INT32), Field::new("results", Kind::Array(&Kind::Struct(&CREATE_ACLS_RESULTS)))];
+static DELETE_ACLS_MATCHING: [Field; 9] = [
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", STR),
+    Field::new("pattern_type", INT8),
+    Field::new("principal", STR),
+    Field::new("host", STR),
+    Field::new("operation", INT8),
+    Field::new("permission_type", INT8),
+];
+static DELETE_ACLS_RESULTS: [Field; 3] = [
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("matching_acls", Kind::Array(&Kind::Struct(&DELETE_ACLS_MATCHING))),
+];
+static DELETE_ACLS: [Field; 2] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("filter_results", Kind::Array(&Kind::Struct(&DELETE_ACLS_RESULTS))),
+];
 static INCREMENTAL_ALTER_CONFIGS_RESPONSES: [Field; 4] = [
     Field::new("error_code", INT16),
     Field::new("error_message", STR).nullable(0),
@@ -416,6 +458,9 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),
+        versions::CREATE_ACLS => Some(&CREATE_ACLS),
+        versions::DELETE_ACLS => Some(&DELETE_ACLS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::DELETE_GROUPS => Some(&DELETE_GROUPS),

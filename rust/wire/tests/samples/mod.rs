@@ -4,15 +4,18 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
-        CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-        DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
-        IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
-        ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
-        OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
+        ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateAclsRequest,
+        CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
+        DescribeAclsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, FetchRequest,
+        FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+        JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
+        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+        ProducerId, SyncGroupRequest, TopicName,
         consumer_group_heartbeat_request::TopicPartitions,
+        create_acls_request::AclCreation,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
+        delete_acls_request::DeleteAclsFilter,
         delete_topics_request::DeleteTopicState,
         describe_configs_request::DescribeConfigsResource,
         fetch_request::{FetchPartition, FetchTopic, ForgottenTopic},
@@ -67,7 +70,44 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
         | versions::DESCRIBE_CONFIGS
         | versions::INCREMENTAL_ALTER_CONFIGS
         | versions::DESCRIBE_CLUSTER => described_body(api.key, version),
+        versions::DESCRIBE_ACLS | versions::CREATE_ACLS | versions::DELETE_ACLS => acls_body(api.key, version),
         _ => topics_body(api.key, version),
+    }
+}
+
+fn acls_body(key: i16, version: i16) -> Vec<u8> {
+    match key {
+        versions::DESCRIBE_ACLS => {
+            let request = DescribeAclsRequest::default()
+                .with_resource_type_filter(2)
+                .with_resource_name_filter(Some(text("orders")))
+                .with_pattern_type_filter(2)
+                .with_principal_filter(Some(text("User:ana")))
+                .with_operation(1)
+                .with_permission_type(1);
+            encoded(&request, version)
+        }
+        versions::CREATE_ACLS => {
+            let creation = AclCreation::default()
+                .with_resource_type(2)
+                .with_resource_name(text("größe"))
+                .with_resource_pattern_type(4)
+                .with_principal(text("User:*"))
+                .with_host(text("*"))
+                .with_operation(3)
+                .with_permission_type(3);
+            encoded(&CreateAclsRequest::default().with_creations(vec![creation.clone(), creation]), version)
+        }
+        _ => {
+            let filter = DeleteAclsFilter::default()
+                .with_resource_type_filter(3)
+                .with_resource_name_filter(Some(text("größe")))
+                .with_pattern_type_filter(1)
+                .with_host_filter(Some(text("127.0.0.1")))
+                .with_operation(1)
+                .with_permission_type(2);
+            encoded(&DeleteAclsRequest::default().with_filters(vec![filter.clone(), filter]), version)
+        }
     }
 }
 

@@ -1,0 +1,44 @@
+"""What a server answers to users without some rights is what Kafka 4.4 with StandardAuthorizer answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rota
+from tests.acls.asking import played
+from tests.acls.record import PASSWORDS, RECORDED
+from tests.acls.steps import EXPLAINED, STEPS
+
+SETTINGS: dict[str, str | int] = {"super.users": "User:admin", "group.initial.rebalance.delay.ms": 0}
+KAFKA: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Any]:
+    with rota.Server(sasl="PLAIN", users=PASSWORDS, acls=[], settings=SETTINGS) as server:
+        answered = played((server.host, server.port), PASSWORDS, STEPS)
+        assert server.panics == 0
+    return answered
+
+
+def without_messages(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_messages(inner) for key, inner in value.items() if key != "error_message"}
+    return [without_messages(each) for each in value] if isinstance(value, list) else value
+
+
+def test_every_step_was_recorded() -> None:
+    assert sorted(KAFKA) == sorted(step.title for step in STEPS)
+    assert set(KAFKA) >= set(EXPLAINED)
+
+
+@pytest.mark.parametrize("title", [step.title for step in STEPS])
+def test_the_answer_is_that_of_kafka(answers: dict[str, Any], title: str) -> None:
+    of_kafka, of_rota = KAFKA[title], answers[title]
+    if title in EXPLAINED:
+        assert of_kafka != of_rota, f"{title} does not differ: {EXPLAINED[title]}"
+        of_kafka, of_rota = without_messages(of_kafka), without_messages(of_rota)
+    assert of_rota == of_kafka
