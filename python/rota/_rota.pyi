@@ -2019,6 +2019,12 @@ def user_lines(name: str, password: str) -> list[str]:
     Raises ValueError for a name that cannot be, or an empty password.
     """
 
+def acl_lines(text: str) -> list[str]:
+    """The ACLs in the text of a file, a line each.
+
+    Raises ValueError for a malformed line.
+    """
+
 @final
 class Authority:
     """A throw-away certificate authority, the base of `rota.Authority`. Its key exists in memory only."""

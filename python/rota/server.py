@@ -324,6 +324,11 @@ class Server(Faults):
         return self._inner.take_denials()
 
     @property
+    def has_acls(self) -> bool:
+        """Whether ACLs say what clients may do."""
+        return self._inner.acls() is not None
+
+    @property
     def has_tls(self) -> bool:
         """Whether clients connect to the first listener with TLS."""
         return self._inner.has_tls

@@ -87,6 +87,7 @@ OPTIONS: dict[str, Option] = {
         Option("tls_client_ca", None, text),
         Option("users", None, text),
         Option("sasl", None, text),
+        Option("acls", None, text),
         Option("allow_plaintext_passwords", False, truth),
         Option("data", None, text),
         Option("durability", "fsync", one_of("fsync", "os")),

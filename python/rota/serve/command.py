@@ -75,6 +75,12 @@ Sasl = Annotated[
         help="With --users: PLAIN, SCRAM-SHA-512 or SCRAM-SHA-256 (default: both SCRAM mechanisms).",
     ),
 ]
+Acls = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Clients may only do what these ACLs allow, a line each; super.users may do everything."
+    ),
+]
 PlaintextPasswords = Annotated[
     bool,
     typer.Option(
@@ -162,6 +168,7 @@ def serve(
     tls_client_ca: TlsClientCa = None,
     users: Users = None,
     sasl: Sasl = None,
+    acls: Acls = None,
     allow_plaintext_passwords: PlaintextPasswords = False,
     pairs: Settings = None,
     data: DataDir = None,
@@ -200,6 +207,7 @@ def serve(
       rota serve --nodes 3
       rota serve --tls-cert server.pem --tls-key server.key
       rota serve --tls-cert server.pem --users users
+      rota serve --users users --acls acls --set super.users=User:admin
       rota serve --data data
       rota serve --data data --journal
       rota serve --http :9644

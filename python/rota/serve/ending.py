@@ -55,7 +55,7 @@ class Ending:
         return not said
 
     def _look(self, server: Server) -> None:
-        """Report rebalances, and connections that were refused: that a client is misconfigured is no failure."""
+        """Report rebalances, and refused connections and requests: that a client is misconfigured is no failure."""
         self._report.look(server)
         if self._hung_up.is_set():
             self._hung_up.clear()
@@ -69,6 +69,8 @@ class Ending:
                 self._report.problem("reload", line)
         for line in server.refused_connections():
             self._report.problem("connection", line)
+        for line in server.denied_requests():
+            self._report.problem("authorizer", line)
 
     def _say(self, server: Server, said: set[str]) -> None:
         health = server.health()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import rota
+from rota import _rota
 from rota.addresses import address
 from rota.clock import VirtualClock
 from rota.config.sources import DEFAULT, Resolved
@@ -84,6 +85,20 @@ def users_of(told: Resolved) -> dict[str, Any]:
     except OSError as error:
         fail(MISUSED, f"{told.called('users')} is `{users}`: {error.strerror}; `rota user add` writes such a file")
     return {"users": users, "sasl": mechanisms, "allow_plaintext_passwords": told["allow_plaintext_passwords"]}
+
+
+def acls_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --acls."""
+    acls = told["acls"]
+    if acls is None:
+        return {}
+    called = told.called("acls")
+    try:
+        return {"acls": _rota.acl_lines(Path(acls).read_text("utf-8"))}
+    except OSError as error:
+        fail(MISUSED, f"{called} is `{acls}`: {error.strerror}; docs/security.md has the lines of such a file")
+    except ValueError as error:
+        fail(MISUSED, f"{called} is `{acls}`: {error}")
 
 
 def check_directories(told: Resolved) -> None:
@@ -219,13 +234,16 @@ def say_ready(server: Server, data: Data, advertise: str | None, control: str | 
         ready |= {"sasl": True} if server.has_sasl else {}
         several = server.listeners()
         ready |= {"listeners": listed(several)} if len(several) > 1 else {}
+        ready |= {"acls": len(server.acls())} if server.has_acls else {}
         report = server.start_report()
         found = {} if report is None else {"data": str(data.where), **report._asdict()}
         shown = {} if server.http_address is None else {"http": server.http_address}
         say(json.dumps(ready | found | shown | ({} if control is None else {"control": control})))
     else:
-        names = [name for name, has in (("TLS", server.has_tls), ("SASL", server.has_sasl)) if has]
-        with_tls = f" with {' and '.join(names)}" if names else ""
+        protection = (("TLS", server.has_tls), ("SASL", server.has_sasl), ("ACLs", server.has_acls))
+        names = [name for name, has in protection if has]
+        enumerated = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+        with_tls = f" with {enumerated}" if names else ""
         say(f"rota {rota.__version__} ready on {server.bootstrap_servers}{with_tls} ({where})")
         for endpoint in list(server.listeners().values())[1:]:
             say(f"also on {endpoint.bootstrap_servers}: {endpoint.name} ({endpoint.security_protocol})")
@@ -260,7 +278,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         told["virtual_clock"],
         told.blame,
         tls_of(told),
-        users_of(told),
+        users_of(told) | acls_of(told),
     )
     ending.reload_on_hangup(server)
     control = controlled(server, told, controlled_on)

@@ -124,8 +124,16 @@ impl Authority {
     }
 }
 
+/// Checks the text of a file of ACLs. Returns its lines.
+#[pyfunction]
+fn acl_lines(text: &str) -> PyResult<Vec<String>> {
+    let bindings = read_lines(text).map_err(|(line, error)| PyValueError::new_err(format!("line {line}: {error}")))?;
+    Ok(bindings.iter().map(Binding::line).collect())
+}
+
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(user_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(acl_lines, module)?)?;
     module.add_class::<Authority>()
 }
