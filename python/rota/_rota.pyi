@@ -115,6 +115,7 @@ __all__ = [
     "Wait",
     "Wheel",
     "__version__",
+    "acl_lines",
     "assign_names",
     "audit_ahead",
     "audit_columns",

@@ -95,6 +95,23 @@ def test_a_group_commits_and_resumes_with_sasl(
 
 
 @every_family
+@pytest.mark.scenario("47 commit and resume with no more rights than needed")
+def test_a_group_commits_and_resumes_with_the_rights_that_it_needs(
+    protected_scene: Callable[..., tuple[Scene, rota.Server]], family: Family
+) -> None:
+    acls = [f"ALLOW User:{USER} * {what} LITERAL *" for what in ("READ GROUP", "READ TOPIC", "WRITE TOPIC")]
+    # The scene creates the topic, and looks at the group.
+    acls.append(f"ALLOW User:{USER} * CREATE CLUSTER LITERAL kafka-cluster")
+    scene, server = protected_scene(
+        {"sasl": "SCRAM-SHA-256", "users": {USER: PASSWORD}, "acls": acls},
+        ca=None,
+        login=Login("SCRAM-SHA-256", USER, PASSWORD),
+    )
+    commits_and_resumes(scene, family)
+    assert server.denied_requests() == []
+
+
+@every_family
 @pytest.mark.parametrize("mechanism", [mechanism for mechanism, _ in MECHANISMS])
 @pytest.mark.parametrize(("user", "password"), [(USER, "wrong"), ("eve", PASSWORD)])
 @pytest.mark.scenario("44 wrong passwords")

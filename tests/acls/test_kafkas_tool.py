@@ -1,0 +1,66 @@
+"""Kafka's own tool for ACLs, `kafka-acls`, manages those of a server, as a user with a password."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rota
+from harness.brokers import KAFKA
+
+WITHIN_S = 120
+TOOL = "org.apache.kafka.tools.AclCommand"
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.xdist_group("kafka-tools")]
+
+
+@pytest.fixture
+def server() -> Iterator[rota.Server]:
+    absent = [command for command in ("java", "mvn") if shutil.which(command) is None]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)}")
+    users, settings = {"admin": "secret", "ana": "secret"}, {"super.users": "User:admin"}
+    with rota.Server(sasl="SCRAM-SHA-512", users=users, acls=[], settings=settings) as server:
+        yield server
+
+
+@pytest.fixture
+def tool(server: rota.Server, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(user: str, *options: str) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / f"{user}.properties"
+        config = server.client_config("java", user=user)
+        address = config.pop("bootstrap.servers")
+        file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+        command = [sys.executable, str(KAFKA), "tool", TOOL, "--bootstrap-server", address]
+        command += ["--command-config", str(file), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+
+    return run
+
+
+def test_kafka_acls_adds_lists_and_removes(
+    server: rota.Server, tool: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    rights = ["--allow-principal", "User:ana", "--consumer", "--topic", "orders", "--group", "shipping"]
+    added = tool("admin", "--add", *rights)
+    assert added.returncode == 0, added.stdout + added.stderr
+    assert sorted(server.acls()) == [
+        "ALLOW User:ana * DESCRIBE TOPIC LITERAL orders",
+        "ALLOW User:ana * READ GROUP LITERAL shipping",
+        "ALLOW User:ana * READ TOPIC LITERAL orders",
+    ]
+    prefix = ["--deny-principal", "User:bob", "--operation", "Write", "--topic", "pay"]
+    denied = tool("admin", "--add", *prefix, "--resource-pattern-type", "prefixed")
+    assert denied.returncode == 0, denied.stdout + denied.stderr
+    assert "DENY User:bob * WRITE TOPIC PREFIXED pay" in server.acls()
+    listed = tool("admin", "--list", "--topic", "payments", "--resource-pattern-type", "match")
+    assert "(principal=User:bob, host=*, operation=WRITE, permissionType=DENY)" in listed.stdout, listed.stderr
+    removed = tool("admin", "--remove", "--force", *rights)
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+    assert server.acls() == ["DENY User:bob * WRITE TOPIC PREFIXED pay"]
+    refused = tool("ana", "--list")
+    assert "ClusterAuthorizationException" in refused.stdout + refused.stderr
