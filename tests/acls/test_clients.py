@@ -122,8 +122,8 @@ def test_librdkafka_manages_acls(server: rota.Server) -> None:
         ResourceType.TOPIC,
         "payments",
         ResourcePatternType.MATCH,
-        None,
-        None,
+        None,  # type: ignore[arg-type]  # any principal
+        None,  # type: ignore[arg-type]  # any host
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
