@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -65,7 +66,7 @@ class Asker:
 
     def ask(self, name: str, version: int, fields: Fields) -> Fields:
         """The answer to a request."""
-        api = codec.apis()[name]
+        api = APIS[name]
         request = codec.write_request(api, version, 1, "test", fields)
         self.connection.send(len(request).to_bytes(4, "big") + request)
         return codec.read_answer(api, version, self.connection.receive())[1]
@@ -85,6 +86,7 @@ def acl_fields(line: str) -> Fields:
     }
 
 
+APIS = codec.apis() | codec.read((Path(__file__).parent / "messages.txt").read_text("utf-8"))
 EVERY = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
 
 

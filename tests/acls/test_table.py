@@ -9,8 +9,7 @@ import pytest
 
 import rota
 from harness.builds import ROOT
-from rota import codec
-from tests.acls.asking import EVERY, Asker, prepare, settled
+from tests.acls.asking import APIS, EVERY, Asker, prepare, settled
 from tests.acls.record import PASSWORDS
 from tests.acls.steps import COMMIT, GROUP, JOIN, NEW, SET, Fields, Step, creation, heartbeat, named
 
@@ -142,4 +141,4 @@ def test_what_needs_nothing_is_answered_without_rights(server: rota.Server, row:
 
 
 def test_every_request_that_is_served_is_in_the_table() -> None:
-    assert {row.api for row in ROWS} == set(codec.apis())
+    assert {row.api for row in ROWS} == set(APIS)

@@ -65,10 +65,15 @@ def versions(text: str) -> tuple[int, int]:
 @cache
 def apis() -> dict[str, Api]:
     """Every API of the table, by name."""
+    return read(files("rota.codec").joinpath("messages.txt").read_text())
+
+
+def read(text: str) -> dict[str, Api]:
+    """The APIs of a table in the form of `messages.txt`, by name."""
     table: dict[str, Api] = {}
     lines = [
         (len(match["indent"]) // 2, match["words"].split())
-        for match in map(LINE.match, files("rota.codec").joinpath("messages.txt").read_text().splitlines())
+        for match in map(LINE.match, text.splitlines())
         if match and not match["words"].startswith("#")
     ]
     api: Api | None = None
