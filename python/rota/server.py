@@ -313,8 +313,9 @@ class Server(Faults):
 
         Raises ValueError for a malformed line, or without an authorizer; OSError if they cannot be stored.
         """
+        lines = _acl_lines(acls) or []
         self.acls()
-        self._inner.set_acls(_acl_lines(acls) or [])
+        self._inner.set_acls(lines)
 
     def denied_requests(self) -> list[str]:
         """Return what clients were not allowed to do since the last call, in the words of Kafka's log.
