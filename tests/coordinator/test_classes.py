@@ -248,6 +248,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "Server",
         "SimulatedJournal",
         "Summary",
+        "acl_lines",
         "assign_names",
         "audit_ahead",
         "audit_columns",
