@@ -7,7 +7,7 @@ use std::{
 
 use bytes::BytesMut;
 use rota_core::{
-    Answer, AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, SelfCheck, Sink, Ticket,
+    Answer, AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Receipt, Record, Request, SelfCheck, Sink, Ticket,
     consumer_group::{
         config::ConsumerConfig,
         group::{ConsumerGroup, GroupState},
@@ -18,6 +18,7 @@ use rota_core::{
 use rota_wire::{
     consumer_groups::{self, HeartbeatBody},
     header::RequestHeader,
+    repeated::RepeatedRequest,
     write::{Writer, begin_answer, end_answer},
 };
 
@@ -41,6 +42,8 @@ pub struct ConsumerCrowd {
     frames: Vec<u8>,
     /// Start and end of each frame, in shuffled order.
     spans: Vec<(usize, usize)>,
+    /// What the connection of each member keeps of its last heartbeat.
+    kept: Vec<(RepeatedRequest, Option<Receipt>)>,
 }
 
 /// A member while its group is built.
@@ -82,6 +85,7 @@ struct Written<'a> {
     out: &'a mut BytesMut,
     correlation_id: i32,
     errors: u64,
+    receipt: Option<Receipt>,
 }
 
 impl Sink for Written<'_> {
@@ -92,6 +96,10 @@ impl Sink for Written<'_> {
             end_answer(self.out, start);
             self.errors += u64::from(answer.error != ErrorCode::None);
         }
+    }
+
+    fn receipt(&mut self, _: Ticket, receipt: Receipt) {
+        self.receipt = Some(receipt);
     }
 
     fn append(&mut self, _: AppendId, _: &[Record]) {
@@ -111,7 +119,7 @@ impl ConsumerCrowd {
         let topic = TopicMetadata { name: TOPIC.into(), topic_id: TOPIC_ID, partitions, racks: Vec::new() };
         coordinator.topics_changed(&[topic], now);
         coordinator.loaded(now, &mut Received::default());
-        let mut crowd = ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new() };
+        let mut crowd = ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new(), kept: Vec::new() };
         let mut spans = Vec::with_capacity(members);
         while spans.len() < members {
             let group = format!("group-{}", spans.len() / GROUP_MEMBERS);
@@ -123,6 +131,7 @@ impl ConsumerCrowd {
                 spans.push((start, crowd.frames.len()));
             }
         }
+        crowd.kept.resize_with(members, Default::default);
         crowd.spans = (0..members).map(|at| spans[at.wrapping_mul(STRIDE) % members]).collect();
         Ok(crowd)
     }
@@ -205,25 +214,45 @@ impl ConsumerCrowd {
     }
 
     fn batch(&mut self, members: std::ops::Range<usize>, out: &mut BytesMut) -> Result<(), BenchError> {
-        let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
         out.clear();
         self.now.mono_ms += 1;
         self.now.wall_ms += 1;
-        for (start, end) in &self.spans[members] {
-            let (header, body) = RequestHeader::read(&self.frames[*start..*end]).map_err(unreadable)?;
-            let body = HeartbeatBody::read(header.version, body).map_err(unreadable)?;
-            let mut sink = Written { out, correlation_id: header.correlation_id, errors: 0 };
-            body.with(header.client_id, "/127.0.0.1", |request| {
-                let request = Request::ConsumerGroupHeartbeat(request);
-                self.coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut sink);
-            });
-            if sink.errors > 0 {
-                return Err(BenchError("a heartbeat was refused, or wrote to the log".to_owned()));
+        for ((start, end), (kept, receipt)) in self.spans[members.clone()].iter().zip(&mut self.kept[members]) {
+            let frame = &self.frames[*start..*end];
+            match receipt {
+                Some(receipt) if kept.is(frame) && self.coordinator.repeat_heartbeat(self.now, receipt) => {
+                    kept.answer(frame, out);
+                }
+                _ => {
+                    let answer_start = out.len();
+                    *receipt = submit(&mut self.coordinator, self.now, frame, out)?;
+                    kept.keep(frame, &out[answer_start..]);
+                }
             }
         }
         black_box(out);
         Ok(())
     }
+}
+
+/// Handles a heartbeat on the general path. Returns its receipt.
+fn submit(
+    coordinator: &mut Coordinator,
+    now: Now,
+    frame: &[u8],
+    out: &mut BytesMut,
+) -> Result<Option<Receipt>, BenchError> {
+    let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
+    let (header, body) = RequestHeader::read(frame).map_err(unreadable)?;
+    let body = HeartbeatBody::read(header.version, body).map_err(unreadable)?;
+    let mut sink = Written { out, correlation_id: header.correlation_id, errors: 0, receipt: None };
+    body.with(header.client_id, "/127.0.0.1", |request| {
+        coordinator.submit(now, Ticket(0), Entropy(0), Request::ConsumerGroupHeartbeat(request), &mut sink);
+    });
+    if sink.errors > 0 {
+        return Err(BenchError("a heartbeat was refused, or wrote to the log".to_owned()));
+    }
+    Ok(sink.receipt)
 }
 
 #[cfg(test)]
@@ -236,6 +265,10 @@ mod tests {
         assert_eq!(crowd.coordinator.consumer_state_counts()[GroupState::Stable as usize], 3);
         let mut out = BytesMut::new();
         assert_eq!(crowd.pass(&mut out).expect("heartbeats"), 250);
-        assert!(!out.is_empty());
+        let first = out.split();
+        assert!(!first.is_empty());
+        assert!(crowd.kept.iter().all(|(_, receipt)| receipt.is_some()));
+        assert_eq!(crowd.pass(&mut out).expect("repeated heartbeats"), 250);
+        assert_eq!(first, out);
     }
 }

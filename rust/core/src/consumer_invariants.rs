@@ -21,7 +21,7 @@ const CHECKS: [(&str, Check); 4] =
 impl Coordinator {
     /// Checks every consumer group.
     pub(crate) fn check_consumer_groups(&self) -> Result<(), Violation> {
-        for (group_id, group) in &self.consumer_groups {
+        for (group_id, group) in self.consumer_groups.iter() {
             let violation = |id, detail| Violation { id, group_id: group_id.to_string(), detail };
             CHECKS.iter().try_for_each(|(id, check)| check(group).map_err(|detail| violation(*id, detail)))?;
             self.check_consumer_timers(group).map_err(|detail| violation("C16", detail))?;

@@ -12,6 +12,7 @@ use crate::{
     consumer_group::{
         config::{ConsumerConfig, GroupSettings},
         group::ConsumerGroup,
+        table::GroupTable,
         topics::Topics,
     },
     effects::AppendId,
@@ -98,7 +99,7 @@ pub struct Coordinator {
     /// Records that the log may lack because an append failed. They go before the next append.
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
     /// Groups of the consumer protocol. Their offsets are in `groups`.
-    pub(crate) consumer_groups: BTreeMap<Arc<str>, ConsumerGroup>,
+    pub(crate) consumer_groups: GroupTable,
     /// Settings of the consumer protocol.
     pub(crate) consumer: ConsumerConfig,
     /// Settings of single groups. They outlive their groups.
@@ -132,7 +133,7 @@ impl Coordinator {
             appends: BTreeMap::new(),
             early_completions: BTreeMap::new(),
             unsaved: BTreeMap::new(),
-            consumer_groups: BTreeMap::new(),
+            consumer_groups: GroupTable::default(),
             consumer: ConsumerConfig::default(),
             group_settings: BTreeMap::new(),
             topics: Topics::default(),

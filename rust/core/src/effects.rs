@@ -1,7 +1,9 @@
 //! Effects of a step: answers and appends, passed to a sink as they arise.
 
 use crate::{
+    consumer_group::table::Stamp,
     history::Rebalance,
+    purgatory::OpId,
     records::Record,
     request::{Now, Ticket},
     response::Answer,
@@ -26,6 +28,19 @@ pub enum Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct AppendId(pub u64);
 
+/// What a heartbeat of a consumer group leaves that changed nothing and was answered nothing new. With it
+/// [`Coordinator::repeat_heartbeat`](crate::Coordinator::repeat_heartbeat) handles the next one that is equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub(crate) stamp: Stamp,
+    pub(crate) session: OpId,
+    pub(crate) session_timeout_ms: i32,
+    /// The incarnation of the coordinator.
+    pub(crate) epoch: u32,
+    /// From then on the group compares its topics again.
+    pub(crate) until_mono_ms: u64,
+}
+
 /// Receives effects in the order in which they happen. A sink must not call back into the coordinator.
 pub trait Sink {
     /// Answers `ticket`. The coordinator answers each ticket exactly once.
@@ -35,6 +50,8 @@ pub trait Sink {
     fn firing(&mut self, _timer: &'static str, _group_id: Option<&str>) {}
     /// Reports a step of a group's rebalance, for counts and log lines.
     fn rebalance(&mut self, _group_id: &str, _moment: Moment, _rebalance: &Rebalance) {}
+    /// Reports that the answer to `ticket`, which follows, leaves a receipt for `Coordinator::repeat_heartbeat`.
+    fn receipt(&mut self, _ticket: Ticket, _receipt: Receipt) {}
     /// Appends `records` as one batch. The caller reports the result through `Coordinator::appended`.
     fn append(&mut self, append_id: AppendId, records: &[Record]);
 }

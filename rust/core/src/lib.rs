@@ -93,7 +93,7 @@ pub use rota_assign::embedded;
 
 pub use config::Config;
 pub use coordinator::{Coordinator, LogEntry, Phase, SelfCheck};
-pub use effects::{AppendId, Sink};
+pub use effects::{AppendId, Receipt, Sink};
 pub use error::ErrorCode;
 pub use heartbeat::{PREFETCHED, prefetch};
 pub use invariants::Violation;

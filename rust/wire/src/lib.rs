@@ -18,6 +18,7 @@ pub mod heartbeat_frame;
 pub mod limits;
 pub mod line;
 pub mod read;
+pub mod repeated;
 pub mod requests;
 pub mod sasl;
 pub mod schema;

@@ -202,6 +202,9 @@ pub struct GroupHistory {
 pub struct ConsumerGroup {
     /// Its id.
     pub id: Arc<str>,
+    /// The place of its stamp in the table of groups.
+    #[serde(skip)]
+    pub(super) place: Option<u32>,
     epoch: Option<EpochValue>,
     target: Option<TargetEpochValue>,
     members: BTreeMap<Arc<str>, ConsumerMember>,
@@ -235,6 +238,7 @@ impl ConsumerGroup {
     pub fn new(id: Arc<str>) -> ConsumerGroup {
         ConsumerGroup {
             id,
+            place: None,
             epoch: None,
             target: None,
             members: BTreeMap::new(),

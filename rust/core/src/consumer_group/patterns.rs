@@ -55,6 +55,11 @@ impl ConsumerGroup {
         value.topic_regex.as_ref().filter(|pattern| !pattern.is_empty())
     }
 
+    /// Whether a member has a pattern.
+    pub fn has_patterns(&self) -> bool {
+        !self.pattern_members.is_empty()
+    }
+
     /// The topics that a member's pattern was resolved to, sorted.
     pub fn pattern_topics(&self, value: &SubscriptionValue) -> &[Arc<str>] {
         ConsumerGroup::pattern_of(value).map_or(&[], |pattern| self.resolved_topics(pattern))

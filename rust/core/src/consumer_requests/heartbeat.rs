@@ -140,7 +140,7 @@ impl Coordinator {
 
     /// Answers a heartbeat that changes nothing and says nothing new; `false`: it is another. Nothing is allocated.
     fn keep_alive(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &ConsumerGroupHeartbeat<'_>) -> bool {
-        let Some(group) = self.consumer_groups.get_mut(request.group_id) else { return false };
+        let Some(group) = self.consumer_groups.get(request.group_id) else { return false };
         let settled = group.write.is_none()
             && group.epoch() == group.target_epoch()
             && group.metadata_until_ms > step.now.mono_ms
@@ -158,6 +158,9 @@ impl Coordinator {
         }
         let timing = self.consumer.of_group(self.group_settings.get(request.group_id));
         self.purgatory.rearm(session, step.now.after_timeout(timing.session_timeout_ms));
+        if let Some(receipt) = self.receipt(group, session, timing.session_timeout_ms) {
+            step.sink.receipt(ticket, receipt);
+        }
         let answer = ConsumerHeartbeatAnswer {
             error: ErrorCode::None,
             error_message: None,

@@ -19,6 +19,7 @@ impl Coordinator {
     /// Changes the settings of consumer groups. Timers that run keep the timeouts that they have.
     pub fn configure_consumer_groups(&mut self, config: ConsumerConfig) {
         self.consumer = config;
+        self.consumer_groups.renew_all();
     }
 
     /// Changes the settings that one group has of its own, whether the group exists or not. They apply from the next
@@ -29,6 +30,8 @@ impl Coordinator {
         } else {
             self.group_settings.insert(group_id.into(), settings);
         }
+        // Its timing is in receipts.
+        self.consumer_groups.get_mut(group_id);
     }
 
     /// The timing of a group.
@@ -75,8 +78,7 @@ impl Coordinator {
 
     /// Folds a record of a consumer group.
     pub(crate) fn replay_consumer(&mut self, group_id: &Arc<str>, record: &ConsumerRecord) {
-        let new = || ConsumerGroup::new(Arc::clone(group_id));
-        let group = self.consumer_groups.entry(Arc::clone(group_id)).or_insert_with(new);
+        let group = self.consumer_groups.get_or_create(group_id);
         group.apply(record);
         if group.is_gone() {
             self.consumer_groups.remove(group_id);

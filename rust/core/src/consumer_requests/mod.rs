@@ -16,4 +16,5 @@ mod load;
 mod offsets;
 mod patterns;
 mod removal;
+mod repeat;
 pub mod writes;

@@ -403,7 +403,7 @@ impl Coordinator {
 
     /// Ownership is lost: who waits is answered.
     pub(crate) fn unload_consumer_groups(&mut self, step: &mut Step<'_>) {
-        for (group_id, group) in std::mem::take(&mut self.consumer_groups) {
+        for (group_id, group) in self.consumer_groups.take() {
             let owed = group.write.and_then(|write| write.answer);
             self.answer_owed(step, &group_id, owed, Some(ErrorCode::NotCoordinator));
             for waiting in &group.waiting {

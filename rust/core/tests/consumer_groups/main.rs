@@ -5,6 +5,7 @@ mod conversion;
 mod explain;
 mod failures;
 mod patterns;
+mod repeats;
 mod scene;
 mod traces;
 mod waiting;

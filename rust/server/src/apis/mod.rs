@@ -139,8 +139,10 @@ fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     }
     let Ok(index) = HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) else { return Ok(Handled::Close) };
     node.begin_request(header.api.key);
+    let answer_start = client.out_bytes();
     let handled = HANDLERS[index].1(&mut Context::new(node, client, &header, body));
     node.end_request();
+    node.keep_repeatable(client, frame, answer_start);
     match node.disturb(header.api.key) {
         None => handled,
         Some(disturbance) => handled.map(|handled| disturbed(handled, disturbance)),

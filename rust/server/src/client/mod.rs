@@ -2,7 +2,7 @@
 //! task in [`crate::net`] reads and writes the socket.
 
 use std::{
-    cell::{Cell, OnceCell, RefCell, RefMut},
+    cell::{Cell, OnceCell, Ref, RefCell, RefMut},
     net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::{
@@ -16,12 +16,13 @@ use rota_security::principal::ANONYMOUS;
 use rota_wire::{frame::LENGTH_BYTES, write::end_answer};
 use tokio::sync::Notify;
 
-use self::{local_notify::LocalNotify, trace::ConnectionTrace};
+use self::{local_notify::LocalNotify, repeat::Repeat, trace::ConnectionTrace};
 use crate::base::listeners::Listener;
 
 pub mod access;
 pub mod fan_out;
 pub mod local_notify;
+pub mod repeat;
 pub mod reply;
 pub mod reply_to;
 pub mod trace;
@@ -127,6 +128,8 @@ pub struct Client {
     data: Arc<Notify>,
     /// Who the client is: `User:` and a name.
     principal: OnceCell<Box<str>>,
+    /// The last heartbeat that left a receipt.
+    repeat: RefCell<Option<Box<Repeat>>>,
     /// The group that the client may send heartbeats to, with the version of the ACLs that say so.
     allowed: RefCell<(u64, Vec<u8>)>,
 }
@@ -155,6 +158,7 @@ impl Client {
             member: RefCell::default(),
             data: Arc::default(),
             principal: OnceCell::new(),
+            repeat: RefCell::default(),
             allowed: RefCell::default(),
         })
     }
@@ -206,6 +210,11 @@ impl Client {
     pub fn set_principal(&self, principal: &str) {
         // A connection does not change its principal.
         let _first_stays = self.principal.set(principal.into());
+    }
+
+    /// Borrows the last heartbeat that left a receipt.
+    pub fn repeat(&self) -> RefMut<'_, Option<Box<Repeat>>> {
+        self.repeat.borrow_mut()
     }
 
     /// Whether the client was allowed to send heartbeats to a group by this version of the ACLs.
@@ -298,6 +307,11 @@ impl Client {
         if !member_id.is_empty() && (member.1 != member_id || member.0 != group_id) {
             *member = (group_id.to_owned(), member_id.to_owned());
         }
+    }
+
+    /// Borrows the group and the member of the last request.
+    pub fn member(&self) -> Ref<'_, MemberKey> {
+        self.member.borrow()
     }
 
     /// Pauses the client, whose paused member has sent a request.

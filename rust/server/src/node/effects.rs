@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rota_core::{
     controls::NotDone,
     coordinator::Coordinator,
-    effects::{AppendId, Moment, Sink},
+    effects::{AppendId, Moment, Receipt, Sink},
     explain::Rebalance,
     records::Record,
     request::{Now, Ticket},
@@ -27,6 +27,8 @@ pub struct Effects {
     outcome: Outcome,
     pub metrics: Metrics,
     changes: Arc<Changes>,
+    /// The receipt of the last request that left one.
+    pub receipt: Option<(Ticket, Receipt)>,
 }
 
 impl Effects {
@@ -34,7 +36,7 @@ impl Effects {
     /// change.
     pub fn new(log: OffsetsLog, changes: Arc<Changes>) -> Effects {
         let (tickets, outcome, metrics) = (Tickets::default(), Outcome::default(), Metrics::default());
-        Effects { tickets, log, outcome, metrics, changes }
+        Effects { tickets, log, outcome, metrics, changes, receipt: None }
     }
 
     /// Runs an event on a coordinator and writes it to the journal. Errors: a control was refused.
@@ -78,6 +80,10 @@ impl Sink for PartitionSink<'_> {
         // INVARIANT: S18. A second answer would reach another request.
         let answered = self.effects.tickets.answer(ticket, &answer);
         debug_assert!(answered, "ticket {ticket:?} was answered twice");
+    }
+
+    fn receipt(&mut self, ticket: Ticket, receipt: Receipt) {
+        self.effects.receipt = Some((ticket, receipt));
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {

@@ -1,14 +1,18 @@
 //! The fast path of heartbeats: from the read buffer to answers in the connection's buffer, without ticket, journal or
 //! allocation. It answers what `Coordinator::heartbeats` answers. Any other request is left to [`apis`](crate::apis).
+//!
+//! A heartbeat of a consumer group takes it if it equals the client's last one, which changed nothing, and nothing has
+//! changed since. Then its answer is equal, too.
 
 use rota_core::{Coordinator, ErrorCode, Now, PREFETCHED, Phase, partition_of_bytes, prefetch};
 use rota_wire::{
     frame::{LENGTH_BYTES, frame_length},
     heartbeat_frame::HeartbeatFrame,
+    repeated::RepeatedRequest,
 };
 
 use super::Node;
-use crate::client::Client;
+use crate::client::{Client, repeat::Repeat};
 
 /// The handled part of a read buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
     let mut batch = [None; PREFETCHED];
     let mut count = node.read_batch(bytes, request_max_bytes, &mut batch);
     if count == 0 {
-        return taken;
+        return node.take_repeated(client, bytes, request_max_bytes, max);
     }
     let now = node.clock.now();
     let out = &mut *client.out();
@@ -109,6 +113,56 @@ impl Node {
         }
         self.effects.metrics.refused("Heartbeat", error);
         Some(error)
+    }
+
+    /// Keeps the request of a client with its answer, which begins at `answer_start` of the client's buffer, if the
+    /// request has left a receipt.
+    pub fn keep_repeatable(&mut self, client: &Client, frame: &[u8], answer_start: usize) {
+        let Some((partition, receipt)) = self.receipt.take() else { return };
+        if client.trace().is_some() || !self.allows_fast_path() {
+            return;
+        }
+        let mut slot = client.repeat();
+        let new = || Repeat { request: RepeatedRequest::default(), receipt, partition, group_id: String::new() };
+        let mut kept = slot.take().unwrap_or_else(|| Box::new(new()));
+        if kept.request.keep(frame, &client.out()[answer_start..]) {
+            (kept.receipt, kept.partition) = (receipt, partition);
+            kept.group_id.clone_from(&client.member().0);
+            *slot = Some(kept);
+        }
+    }
+
+    /// Answers the heartbeats at the start of `bytes` that equal the client's last one, at most `max`.
+    fn take_repeated(&mut self, client: &Client, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
+        let mut taken = Taken::default();
+        let slot = client.repeat();
+        let Some(repeat) = slot.as_deref() else { return taken };
+        let whole = |bytes: &[u8]| Some(LENGTH_BYTES + frame_length(bytes, request_max_bytes).ok()??);
+        while taken.count < max {
+            let rest = &bytes[taken.bytes..];
+            let Some(end) = whole(rest) else { break };
+            let Some(frame) = rest.get(LENGTH_BYTES..end).filter(|frame| repeat.request.is(frame)) else { break };
+            if !self.repeat(client, repeat) {
+                break;
+            }
+            repeat.request.answer(frame, &mut client.out());
+            taken = Taken { bytes: taken.bytes + end, count: taken.count + 1 };
+        }
+        if taken.count > 0 {
+            self.arm_for(Some(repeat.partition));
+        }
+        taken
+    }
+
+    /// Handles the client's last heartbeat again. Returns whether its answer is the same.
+    fn repeat(&mut self, client: &Client, repeat: &Repeat) -> bool {
+        self.catch_up();
+        if !self.may_heartbeat(client, repeat.group_id.as_bytes()) {
+            return false;
+        }
+        let now = self.clock.now();
+        let coordinator = self.coordinators.get_mut(repeat.partition as usize).and_then(Option::as_mut);
+        coordinator.is_some_and(|coordinator| coordinator.repeat_heartbeat(now, &repeat.receipt))
     }
 
     /// Wakes the timer task if it sleeps beyond the next deadline of a partition.
@@ -315,6 +369,101 @@ mod tests {
         assert_eq!(Some(scene.node.armed_ms), deadline_ms);
     }
 
+    /// A heartbeat of a consumer group. Epoch 0 joins.
+    fn consumer_heartbeat(correlation_id: i32, member_id: &str, epoch: i32) -> BytesMut {
+        const NULL: &[u8] = &[0];
+        frame(versions::CONSUMER_GROUP_HEARTBEAT, 1, correlation_id, |out| {
+            out.str("consumers");
+            out.str(member_id);
+            out.i32(epoch);
+            out.nullable_str(None);
+            out.nullable_str(None);
+            out.i32(if epoch == 0 { 60_000 } else { -1 });
+            if epoch == 0 {
+                out.count(1);
+                out.str("orders");
+            } else {
+                out.raw(NULL);
+            }
+            out.nullable_str(None);
+            out.nullable_str(None);
+            if epoch == 0 {
+                out.count(0)
+            } else {
+                out.raw(NULL)
+            }
+            out.no_tags();
+        })
+    }
+
+    /// The epoch of a first member.
+    const EPOCH: i32 = 2;
+
+    /// A scene with the only member `m` of a consumer group.
+    fn consumer_scene(clock: Clock) -> Scene {
+        let mut scene = Scene::new(clock);
+        scene.dispatch(&consumer_heartbeat(1, "m", 0));
+        scene.node.settle();
+        let joined = scene.written();
+        let mut answer = Reader::new(&joined[2 * LENGTH_BYTES..], true);
+        answer.skip_tags().unwrap();
+        answer.i32("throttle_time_ms").unwrap();
+        assert_eq!(answer.i16("error").unwrap(), 0, "{joined:?}");
+        scene
+    }
+
+    #[test]
+    fn a_repeated_heartbeat_of_a_consumer_group_takes_it_until_the_group_changes() {
+        let mut scene = consumer_scene(Clock::real());
+        let beat = |correlation_id| consumer_heartbeat(correlation_id, "m", EPOCH);
+        assert_eq!(scene.take(&beat(2), 1), Taken::default(), "the first one needs the general path");
+        scene.dispatch(&beat(2));
+        scene.dispatch(&beat(7));
+        scene.dispatch(&beat(8));
+        let long = scene.written();
+        let pipeline = [beat(2), beat(7), beat(8)].concat();
+        assert_eq!(scene.take(&pipeline, u32::MAX), Taken { bytes: pipeline.len(), count: 3 });
+        assert_eq!(scene.written(), long);
+        assert_eq!(scene.take(&pipeline, 2).count, 2);
+        let other = consumer_heartbeat(9, "m", EPOCH + 1);
+        let mixed = [&beat(2)[..], &other, &beat(3)].concat();
+        assert_eq!(scene.take(&mixed, u32::MAX).count, 1, "another epoch");
+        assert_eq!(scene.take(&beat(2)[..20], 1), Taken::default(), "a part of a frame");
+        // Another member joins.
+        scene.dispatch(&consumer_heartbeat(4, "n", 0));
+        scene.node.settle();
+        assert_eq!(scene.take(&beat(5), 1), Taken::default(), "the group has changed");
+    }
+
+    #[test]
+    fn the_timer_task_is_woken_for_a_deadline_that_repeated_heartbeats_have_made_earlier() {
+        let mut scene = consumer_scene(Clock::real());
+        let beat = consumer_heartbeat(2, "m", EPOCH);
+        scene.dispatch(&beat);
+        scene.node.armed_ms = u64::MAX;
+        assert_eq!(scene.take(&beat, 1).count, 1);
+        let coordinator = scene.node.coordinator(scene.node.partition_of("consumers")).unwrap();
+        assert!(coordinator.next_deadline().is_some());
+        assert_eq!(Some(scene.node.armed_ms), coordinator.next_deadline());
+    }
+
+    #[test]
+    fn repeated_heartbeats_take_the_general_path_on_a_virtual_clock_and_after_a_deleted_topic() {
+        let beat = consumer_heartbeat(2, "m", EPOCH);
+        let mut scene = consumer_scene(Clock::standing());
+        scene.dispatch(&beat);
+        assert_eq!(scene.take(&beat, 1), Taken::default(), "a standing clock asks who was heard");
+        let mut scene = consumer_scene(Clock::real());
+        scene.dispatch(&beat);
+        assert_eq!(scene.take(&beat, 1).count, 1);
+        scene.node.topics_deleted(&["orders"]);
+        assert_eq!(scene.take(&beat, 1), Taken::default());
+        assert_eq!(scene.node.coordinators.iter().flatten().count(), 50);
+        scene.dispatch(&beat);
+        scene.node.unload();
+        assert_eq!(scene.take(&beat, 1), Taken::default(), "its coordinator is elsewhere");
+    }
+
     #[test]
     fn no_heartbeat_allocates() {
         let mut scene = Scene::new(Clock::real());
@@ -323,6 +472,23 @@ mod tests {
             coordinator.check_itself(SelfCheck::Never);
         }
         let pipeline = heartbeat(2, "g", 1, &scene.member_id).repeat(64);
+        let rounds = |scene: &mut Scene, rounds: u32| {
+            for _ in 0..rounds {
+                assert_eq!(scene.take(&pipeline, u32::MAX).count, 64);
+                scene.client.out().clear();
+            }
+        };
+        rounds(&mut scene, 1);
+        let counted = allocation_counter::measure(|| rounds(&mut scene, 100));
+        assert_eq!(counted.count_total, 0);
+    }
+
+    #[test]
+    fn no_repeated_heartbeat_allocates() {
+        let mut scene = consumer_scene(Clock::real());
+        let beat = consumer_heartbeat(2, "m", EPOCH);
+        scene.dispatch(&beat);
+        let pipeline = beat.repeat(64);
         let rounds = |scene: &mut Scene, rounds: u32| {
             for _ in 0..rounds {
                 assert_eq!(scene.take(&pipeline, u32::MAX).count, 64);

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use rota_core::{
     controls::NotDone,
     coordinator::Coordinator,
-    effects::AppendId,
+    effects::{AppendId, Receipt},
     error::ErrorCode,
     explain::GroupProtocol,
     request::{ConsumerGroupHeartbeat, Heartbeat, Request},
@@ -62,6 +62,8 @@ pub struct Node {
     members: Members,
     /// The current request.
     handling: Handling,
+    /// What the last submitted request left, with its partition.
+    receipt: Option<(u32, Receipt)>,
     shared: Arc<SharedState>,
     /// By partition; `None`: another node owns it.
     coordinators: Vec<Option<Coordinator>>,
@@ -118,6 +120,7 @@ impl Node {
             produces: Vec::new(),
             members: Members::default(),
             handling: Handling::default(),
+            receipt: None,
             known_topics: BTreeMap::new(),
             known_version: None,
             known_configs: Arc::default(),
@@ -243,6 +246,9 @@ impl Node {
         let coordinator = owned.unwrap_or(&mut self.elsewhere);
         // A request is always handled.
         let _done = self.effects.run(journal, coordinator, now, &Event::Submitted { ticket, entropy, request });
+        // Requests that waited, and are handled now, may leave others.
+        let left = self.effects.receipt.take().filter(|(of, _)| *of == ticket);
+        self.receipt = left.map(|(_, receipt)| (partition, receipt));
         let deadline_ms = coordinator.next_deadline();
         self.settle();
         // The completions may have armed an earlier deadline, and have reported it themselves.
