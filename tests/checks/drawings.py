@@ -36,6 +36,7 @@ NOTES = {
     "rota-wire": "codecs and versions",
     "rota-log": "memory or disk",
     "rota-security": "TLS, SASL, users",
+    "rota-engine": "shared partitions",
     "rota-journal": "record and replay",
     "rota-assign": "assignors",
     "rota-member": "the member's side",

@@ -4,7 +4,7 @@ import pytest
 
 from tests.checks import modules
 
-CORE, SERVER = "rust/core", "rust/server"
+CORE, ENGINE, SERVER = "rust/core", "rust/engine", "rust/server"
 LOW, HIGH = "//! Low.\n", "//! High.\nuse crate::low::Thing;\n"
 ROOT_OF_TWO = "// Lower.\nmod low;\n\n// Higher.\npub mod high;\n\npub use low::Thing;\npub use high::{More, Other};\n"
 
@@ -24,6 +24,15 @@ def test_the_core_imports_from_its_own_layer_and_from_lower_ones() -> None:
     layers = modules.declared_layers(sources[""])
     assert len(layers) == 7
     assert modules.upward_imports(modules.graph(sources), layers) == []
+
+
+def test_the_engines_protocol_imports_from_its_own_layer_and_from_lower_ones() -> None:
+    sources = modules.sources(ENGINE)
+    layers = modules.declared_layers(sources[""])
+    assert len(layers) == 5
+    imports = modules.graph(sources)
+    assert modules.upward_imports(imports, layers) == []
+    assert modules.circles(modules.without_parents(imports)) == []
 
 
 def test_the_server_imports_from_its_own_layer_and_from_lower_ones() -> None:

@@ -272,17 +272,22 @@ class Known:
     invariants: set[str] = field(default_factory=set)
 
 
-#: Where a bare section is one of the newer protocol's.
-NEWER = ("python/rota/model/consumer/", "python/rota/specs/consumer/")
-NEWER_PAGE = "docs/consumer-protocol.md"
+#: Where a bare section is one of another page than docs/protocol.md.
+PAGES_OF_SECTIONS = {
+    "python/rota/model/consumer/": "docs/consumer-protocol.md",
+    "python/rota/specs/consumer/": "docs/consumer-protocol.md",
+    "rust/engine/": "docs/engine-protocol.md",
+    "docs/engine-protocol.md": "docs/engine-protocol.md",
+}
 
 
 def citation_breaches(path: str, text: str, known: Known) -> list[str]:
     """Citations of sections, departures, rows and invariants that do not exist. A bare section is one of
-    docs/protocol.md, in the newer protocol's model and specification one of its page; rows X.. are made up by tests."""
+    docs/protocol.md, or of the page that the folder is about; rows X.. are made up by tests."""
     found = []
+    own = next((page for folder, page in PAGES_OF_SECTIONS.items() if path.startswith(folder)), "docs/protocol.md")
     for match in re.finditer(r"(?:\b([\w./-]+\.md)[\s/!#*`]+)?§\s?(\d+(?:\.\d+)*)", text):
-        page = match[1] or (NEWER_PAGE if path.startswith(NEWER) else "docs/protocol.md")
+        page = match[1] or own
         if page not in known.sections:
             page = next((name for name in known.sections if name.endswith("/" + page)), page)
         if match[2] not in known.sections.get(page, set()):
