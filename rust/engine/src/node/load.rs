@@ -55,7 +55,7 @@ fn loaded(partition: PartitionId, token: Token, log: Log) -> Result<(Serving, Co
         head: log.head.map(|head| head.value),
         snapshot: None,
     };
-    let tail = log.entries.into_iter().filter(|(base_offset, _)| *base_offset >= upto);
+    let tail = log.entries.into_iter().filter(|(base_offset, entry)| base_offset + entry.value.count > upto);
     let entries = tail.map(|(base_offset, entry)| (base_offset, entry.value)).collect();
-    Ok((serving, Command::Loaded { partition, epoch: token.epoch, chunks, entries }))
+    Ok((serving, Command::Loaded { partition, epoch: token.epoch, upto, chunks, entries }))
 }

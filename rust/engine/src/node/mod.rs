@@ -87,9 +87,11 @@ pub enum Command {
         partition: PartitionId,
         /// Of this ownership.
         epoch: Epoch,
+        /// The snapshot has everything below this offset.
+        upto: i64,
         /// The snapshot, in order.
         chunks: Vec<Chunk>,
-        /// By base offset.
+        /// By base offset. The first one may begin below `upto`.
         entries: Vec<(i64, Entry)>,
     },
     /// Tell the operator: the partition's content is damaged. The node releases it.

@@ -82,7 +82,8 @@ impl Serving {
         let Snapshot { head, prev, chunks, next } = self.snapshot.as_mut()?;
         let index = *next;
         *next += 1;
-        let Some(bytes) = chunks.get(index as usize) else {
+        let chunk = chunks.get(index as usize);
+        let Some(bytes) = chunk else {
             let put = PutHead { partition, token: self.token, replaces: self.head, prev: *prev, head: *head };
             return Some(Body::Head(put));
         };

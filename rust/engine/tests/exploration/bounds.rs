@@ -108,7 +108,7 @@ pub const ALL: &[Named] = &[
     },
     Named {
         name: "sweeps",
-        bounds: Bounds { nodes: 1, appends: 2, snapshots: 2, twins: 1, epochs: 1, ..Bounds::QUIET },
+        bounds: Bounds { nodes: 1, appends: 3, snapshots: 2, twins: 1, epochs: 1, ..Bounds::QUIET },
         sometimes: &["a snapshot is complete", "a twin arrives"],
     },
     Named {
@@ -181,8 +181,13 @@ pub const DEEP: &[Named] = &[
     },
     Named {
         name: "long_sweeps",
-        bounds: Bounds { appends: 2, snapshots: 2, twins: 1, ..Bounds::QUIET },
-        sometimes: &["a write of a snapshot is fenced", "a twin arrives"],
+        bounds: Bounds { appends: 2, snapshots: 2, ..Bounds::QUIET },
+        sometimes: &["a write of a snapshot is fenced", "a snapshot is loaded"],
+    },
+    Named {
+        name: "latency",
+        bounds: Bounds { is_timed: true, is_takeover: true, appends: 0, ttl: 3, ..Bounds::QUIET },
+        sometimes: &["an owner is replaced", "a claim fails because the owner beats"],
     },
     Named {
         name: "long_returns",

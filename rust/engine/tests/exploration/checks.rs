@@ -1,7 +1,7 @@
 //! What must hold: E1 to E5, and that no node raises a false alarm (E6).
 
 use rota_engine::{
-    Command, Event, Log, PartitionId, Request, Store, Ticket,
+    Command, Entry, Event, Log, PartitionId, Request, Store, Ticket,
     node::{Phase, Reason, Stop},
     requests::{Body, read::Damage},
 };
@@ -13,8 +13,13 @@ fn records(log: &Log) -> Result<Vec<u8>, Damage> {
     log.end()?;
     let upto = log.head.as_ref().map_or(0, |head| head.value.upto);
     let snapshot = log.snapshot()?.into_iter().flat_map(|chunk| chunk.iter().skip(1));
-    let tail = log.entries.range(upto..).flat_map(|(_, entry)| &entry.value.bytes);
+    let tail = log.entries.iter().flat_map(|(base_offset, entry)| after(upto, *base_offset, &entry.value));
     Ok(snapshot.chain(tail).copied().collect())
+}
+
+/// The records of an entry that a snapshot does not have.
+pub fn after(upto: i64, base_offset: i64, entry: &Entry) -> impl Iterator<Item = &u8> {
+    entry.bytes.iter().skip((upto - base_offset).max(0) as usize)
 }
 
 /// The engine has carried a request out.

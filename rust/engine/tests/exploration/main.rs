@@ -123,3 +123,9 @@ fn long_sweeps() {
 fn long_returns() {
     explore_named("long_returns");
 }
+
+#[test]
+#[ignore = "minutes; make explore-engine"]
+fn latency() {
+    explore_named("latency");
+}

@@ -20,7 +20,7 @@ pub enum Action {
     Watch(usize),
     Acquire(usize, PartitionId),
     Append(usize, PartitionId),
-    Snapshot(usize, PartitionId),
+    Snapshot(usize, PartitionId, i64),
     Release(usize, PartitionId),
     Apply(usize),
     Deliver(usize),
@@ -176,8 +176,9 @@ impl World {
                 if self.left.appends > 0 && serving.waiting.is_empty() {
                     found.push(Action::Append(at, partition));
                 }
-                if self.left.snapshots > 0 && host.node.may_snapshot(partition, serving.next_offset) {
-                    found.push(Action::Snapshot(at, partition));
+                if self.left.snapshots > 0 {
+                    let offsets = (1..=serving.next_offset).filter(|upto| host.node.may_snapshot(partition, *upto));
+                    found.extend(offsets.map(|upto| Action::Snapshot(at, partition, upto)));
                 }
                 if self.left.releases > 0 {
                     found.push(Action::Release(at, partition));
@@ -218,9 +219,9 @@ impl World {
                     seen.insert("records wait for an append");
                 }
             }
-            Action::Snapshot(at, partition) => {
+            Action::Snapshot(at, partition, upto) => {
                 self.left.snapshots -= 1;
-                self.event(at, self.compacted(at, partition), seen)?;
+                self.event(at, self.compacted(at, partition, upto), seen)?;
             }
             Action::Apply(flight) => self.apply(flight, seen)?,
             Action::Deliver(flight) => {
@@ -309,13 +310,12 @@ impl World {
     }
 
     /// A snapshot of what the host holds. Its bytes tell the owner, as compaction at another time gives other bytes.
-    fn compacted(&self, at: usize, partition: PartitionId) -> Event {
+    fn compacted(&self, at: usize, partition: PartitionId, upto: i64) -> Event {
         let host = &self.hosts[at];
-        let folded = host.folded[&partition].clone();
         let epoch = host.node.inspect().partitions[&partition].token().map_or(0, |token| token.epoch.0);
         let mut chunk = vec![epoch as u8];
-        chunk.extend(&folded);
-        Event::Snapshot { partition, upto: folded.len() as i64, chunks: vec![chunk] }
+        chunk.extend(&host.folded[&partition][..upto as usize]);
+        Event::Snapshot { partition, upto, chunks: vec![chunk] }
     }
 
     fn apply(&mut self, flight: usize, seen: &mut Seen) -> Result<(), Broken> {
@@ -351,10 +351,10 @@ impl World {
         let host = &mut self.hosts[at];
         match command {
             Command::Send(call, request) => self.memory.send(host.config.node, call, request),
-            Command::Loaded { partition, chunks, entries, .. } => {
+            Command::Loaded { partition, upto, chunks, entries, .. } => {
                 let chunks_loaded = !chunks.is_empty();
                 let chunks = chunks.iter().flat_map(|chunk| chunk.iter().skip(1));
-                let folded = chunks.chain(entries.iter().flat_map(|(_, entry)| &entry.bytes));
+                let folded = chunks.chain(entries.iter().flat_map(|(base, entry)| checks::after(upto, *base, entry)));
                 host.folded.insert(partition, folded.copied().collect());
                 seen.insert(if chunks_loaded { "a snapshot is loaded" } else { "a partition is loaded" });
                 checks::knows(self, at, partition)?;
