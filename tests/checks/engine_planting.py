@@ -73,6 +73,6 @@ def build() -> Path:
 
 def explored(program: Path, bounds: str, bug: str = "") -> subprocess.CompletedProcess[str]:
     """An exploration within bounds, with a bug or without."""
-    command = [program, "--exact", bounds, "--nocapture", "--include-ignored"]
+    command = [str(program), "--exact", bounds, "--nocapture", "--include-ignored"]
     environment = os.environ | {VARIABLE: bug, "RUST_BACKTRACE": "0"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -191,7 +191,7 @@ pub const DEEP: &[Named] = &[
     },
     Named {
         name: "long_returns",
-        bounds: Bounds { appends: 2, snapshots: 1, backups: 1, restores: 1, ..Bounds::QUIET },
+        bounds: Bounds { appends: 1, snapshots: 1, backups: 1, restores: 1, ..Bounds::QUIET },
         sometimes: &["a write of a snapshot is refused after a restore", "an owner is replaced"],
     },
 ];

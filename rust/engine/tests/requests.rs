@@ -1,0 +1,165 @@
+//! Requests that the explorer does not send, and rules of a node that no promise depends on.
+
+use rota_engine::{
+    Beat, CallId, Command, Config, Directory, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce, Outcome,
+    PartitionId, Prev, Request, SnapshotHead, Token, checksum,
+    requests::{
+        Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, PutBeat, PutChunk, PutHead, Register, Registered,
+        Silence, Trim, Usage,
+    },
+};
+
+const HISTORY: HistoryId = HistoryId(1);
+const PARTITION: PartitionId = PartitionId(0);
+const TTL_MS: u64 = 5_000;
+
+fn ask(engine: &mut Memory, body: Body) -> Content {
+    engine.call(&Request { history: HISTORY, body }).content
+}
+
+fn register(engine: &mut Memory, node: i32, directory: u128, incarnation: u128) -> Content {
+    let (directory, incarnation) = (Directory(directory), Incarnation(incarnation));
+    ask(engine, Body::Register(Register { node: NodeId(node), directory, incarnation }))
+}
+
+fn claim(engine: &mut Memory, node: i32, incarnation: u128) -> Token {
+    let seen = engine.store().part(PARTITION);
+    let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
+    let claim = Claim { partition: PARTITION, seen, silence: Silence::NotNeeded, node, incarnation };
+    let Content::Claimed(Claimed::Owner(token)) = ask(engine, Body::Claim(claim)) else { panic!("the claim is lost") };
+    token
+}
+
+fn append(engine: &mut Memory, token: Token, prev: Prev, base_offset: i64) -> Prev {
+    let nonce = Nonce(base_offset as u128);
+    let append = Append { partition: PARTITION, token, prev, base_offset, nonce, count: 1, bytes: vec![7; 10] };
+    let Content::Appended(rota_engine::requests::Appended::Written(revision)) = ask(engine, Body::Append(append))
+    else {
+        panic!("the append is refused")
+    };
+    Prev::Entry(base_offset, revision)
+}
+
+#[test]
+fn an_id_stays_with_its_directory() {
+    let mut engine = Memory::new(HISTORY);
+    assert!(matches!(register(&mut engine, 1, 10, 100), Content::Registered(Registered::As(_))));
+    assert!(matches!(register(&mut engine, 1, 10, 101), Content::Registered(Registered::As(_))));
+    let other = register(&mut engine, 1, 11, 102);
+    assert_eq!(other, Content::Registered(Registered::Taken(Directory(10))));
+}
+
+#[test]
+fn a_check_says_whether_the_owner_still_is() {
+    let mut engine = Memory::new(HISTORY);
+    let first = claim(&mut engine, 1, 100);
+    let check = |token| Body::Check(Check { partition: PARTITION, token });
+    assert_eq!(ask(&mut engine, check(first)), Content::Fence(Fence::Held));
+    let second = claim(&mut engine, 2, 200);
+    assert_eq!(ask(&mut engine, check(first)), Content::Fence(Fence::Refused(Some(second.part()))));
+}
+
+#[test]
+fn a_trim_keeps_what_no_snapshot_has_and_the_newest_entry() {
+    let mut engine = Memory::new(HISTORY);
+    let token = claim(&mut engine, 1, 100);
+    let prev = (0..3).fold(Prev::Nothing, |prev, offset| append(&mut engine, token, prev, offset));
+    let trim = Body::Trim(Trim { partition: PARTITION, token });
+    assert_eq!(ask(&mut engine, trim.clone()), Content::Fence(Fence::Held));
+    assert_eq!(engine.store().log(PARTITION).entries.len(), 3);
+    let chunk = vec![1, 2, 3];
+    let head = SnapshotHead { upto: 3, epoch: token.epoch, chunks: 1, checksum: checksum([&chunk]) };
+    ask(&mut engine, Body::Chunk(PutChunk { partition: PARTITION, token, upto: 3, index: 0, bytes: chunk }));
+    let put = Body::Head(PutHead { partition: PARTITION, token, replaces: None, prev, head });
+    assert_eq!(ask(&mut engine, put), Content::HeadPut(HeadPut::Written));
+    assert_eq!(ask(&mut engine, trim), Content::Fence(Fence::Held));
+    let left: Vec<i64> = engine.store().log(PARTITION).entries.into_keys().collect();
+    assert_eq!(left, [2]);
+}
+
+#[test]
+fn usage_counts_what_is_live() {
+    let mut engine = Memory::new(HISTORY);
+    let token = claim(&mut engine, 1, 100);
+    append(&mut engine, token, Prev::Nothing, 0);
+    let Content::Used(used) = ask(&mut engine, Body::Usage(Usage)) else { panic!("another answer") };
+    assert_eq!(used.live_bytes, 10);
+}
+
+/// Node 1 beside node 2, which owns the partition and has beaten once.
+struct Scene {
+    engine: Memory,
+    node: Node,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let mut engine = Memory::new(HISTORY);
+        register(&mut engine, 2, 20, 200);
+        let beat = Beat { incarnation: Incarnation(200), counter: 1 };
+        ask(&mut engine, Body::Beat(PutBeat { node: NodeId(2), beat }));
+        claim(&mut engine, 2, 200);
+        let registered = register(&mut engine, 1, 10, 100);
+        let Content::Registered(Registered::As(view)) = registered else { panic!("the id is taken") };
+        let (node, incarnation) = (NodeId(1), Incarnation(100));
+        let config = Config { node, incarnation, ttl_ms: TTL_MS, margin_ms: 500, beat_interval_ms: 1_000 };
+        Scene { engine, node: Node::new(config, view, 0) }
+    }
+
+    fn step(&mut self, now_ms: u64, event: Event) -> Vec<(CallId, Request)> {
+        let mut commands = Vec::new();
+        self.node.step(now_ms, event, &mut commands);
+        let sent = commands.into_iter().filter_map(|command| match command {
+            Command::Send(call, request) => Some((call, request)),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    fn beat(&mut self, now_ms: u64) {
+        for (call, request) in self.step(now_ms, Event::Turn) {
+            let answer = self.engine.call(&request);
+            self.step(now_ms, Event::Ended(call, Outcome::Answered(answer)));
+        }
+    }
+
+    fn claims(&mut self, now_ms: u64) -> bool {
+        !self.step(now_ms, Event::Acquire(PARTITION)).is_empty()
+    }
+}
+
+#[test]
+fn a_silent_owner_is_replaced_after_a_ttl() {
+    let mut scene = Scene::new();
+    for second in 0..5 {
+        scene.beat(second * 1_000);
+        assert!(!scene.claims(second * 1_000));
+    }
+    scene.beat(TTL_MS);
+    assert!(scene.claims(TTL_MS));
+}
+
+#[test]
+fn after_an_outage_of_the_engine_silence_counts_anew() {
+    let mut scene = Scene::new();
+    scene.beat(0);
+    scene.beat(TTL_MS);
+    assert!(!scene.claims(TTL_MS));
+    for second in 6..10 {
+        scene.beat(second * 1_000);
+        assert!(!scene.claims(second * 1_000));
+    }
+    scene.beat(2 * TTL_MS);
+    assert!(scene.claims(2 * TTL_MS));
+}
+
+#[test]
+fn a_stopped_node_refuses_everything() {
+    let mut scene = Scene::new();
+    scene.beat(0);
+    register(&mut scene.engine, 1, 10, 101);
+    scene.beat(1_000);
+    assert_eq!(scene.node.inspect().stopped, Some(rota_engine::node::Stop::Replaced));
+    assert_eq!(scene.step(2_000, Event::Turn), []);
+    assert!(!scene.claims(2 * TTL_MS));
+}
