@@ -45,6 +45,7 @@ KEYS = (
     "principal",
     "operation",
     "key",
+    "user",
 )
 
 
@@ -143,7 +144,8 @@ def settled(asker: Asker, step: Step) -> Fields:
     until = time.monotonic() + WITHIN_S
     while True:
         answer = asker.ask(step.api, step.version, step.fields)
-        if answer.get("error_code") != LOADING or time.monotonic() > until:
+        is_whole = step.count is None or sum(not result["error_code"] for result in answer["results"]) >= step.count
+        if (answer.get("error_code") != LOADING and is_whole) or time.monotonic() > until:
             return answer
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.acls.asking import played
-from tests.acls.steps import STEPS
+from tests.acls.user_steps import EVERY_STEP
 
 RECORDED = Path(__file__).parent / "kafka-4.4.0.json"
 PASSWORDS = {user: f"{user}-secret" for user in ("admin", "ana", "bob")}
@@ -20,7 +20,7 @@ PASSWORDS = {user: f"{user}-secret" for user in ("admin", "ana", "bob")}
 def main() -> None:
     """Play the steps, and write the file."""
     host, port = sys.argv[1].rsplit(":", 1)
-    answers = played((host, int(port)), PASSWORDS, STEPS)
+    answers = played((host, int(port)), PASSWORDS, EVERY_STEP)
     RECORDED.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n", "utf-8")
 
 

@@ -22,6 +22,8 @@ class Step:
     version: int
     fields: Fields
     user: str = "ana"
+    count: int | None = None
+    """How many results the answer has at last, with a broker that learns of changes later."""
 
 
 def allow(operation: str, *resource: str, principal: str = "User:ana", kind: str = "LITERAL") -> tuple[str, ...]:
@@ -114,6 +116,7 @@ MANY = (
 
 
 EXPLAINED = {
+    "AlterUserScramCredentials, no rights": "Kafka's message is the dump of an object",
     "CreateAcls with an ANY": "Kafka has no message",
     "CreateAcls without rights": "Kafka's message is the dump of an object",
     "DeleteAcls without rights": "Kafka's message is the dump of an object",

@@ -1,4 +1,4 @@
-"""Kafka's own tool for ACLs, `kafka-acls`, manages those of a server, as a user with a password."""
+"""Kafka's own tools, `kafka-acls` and `kafka-configs`, manage ACLs and users of a server, as a user with a password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import rota
 from harness.brokers import KAFKA
 
 WITHIN_S = 120
-TOOL = "org.apache.kafka.tools.AclCommand"
+ACLS, CONFIGS = "org.apache.kafka.tools.AclCommand", "kafka.admin.ConfigCommand"
+PASSWORD = "staple-of-the-day"  # noqa: S105  of a server of this test only
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.xdist_group("kafka-tools")]
 
 
@@ -30,12 +31,12 @@ def server() -> Iterator[rota.Server]:
 
 @pytest.fixture
 def tool(server: rota.Server, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    def run(user: str, *options: str) -> subprocess.CompletedProcess[str]:
+    def run(user: str, *options: str, of: str = ACLS, password: str | None = None) -> subprocess.CompletedProcess[str]:
         file = tmp_path / f"{user}.properties"
-        config = server.client_config("java", user=user)
+        config = server.client_config("java", user=user, password=password)
         address = config.pop("bootstrap.servers")
         file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
-        command = [sys.executable, str(KAFKA), "tool", TOOL, "--bootstrap-server", address]
+        command = [sys.executable, str(KAFKA), "tool", of, "--bootstrap-server", address]
         command += ["--command-config", str(file), *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
 
@@ -64,3 +65,21 @@ def test_kafka_acls_adds_lists_and_removes(
     assert server.acls() == ["DENY User:bob * WRITE TOPIC PREFIXED pay"]
     refused = tool("ana", "--list")
     assert "ClusterAuthorizationException" in refused.stdout + refused.stderr
+
+
+def test_kafka_configs_sets_and_deletes_users(
+    server: rota.Server, tool: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    bob = ["--alter", "--entity-type", "users", "--entity-name", "bob"]
+    credential = f"SCRAM-SHA-512=[iterations=8192,password={PASSWORD}]"
+    added = tool("admin", *bob, "--add-config", credential, of=CONFIGS)
+    assert added.returncode == 0, added.stdout + added.stderr
+    assert "Completed updating config for user bob." in added.stdout
+    # Who may log in may ask.
+    refused = tool("bob", *bob, "--add-config", credential, of=CONFIGS, password=PASSWORD)
+    assert "ClusterAuthorizationException" in refused.stdout + refused.stderr
+    removed = tool("admin", *bob, "--delete-config", "SCRAM-SHA-512", of=CONFIGS)
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+    unknown = tool("admin", *bob, "--delete-config", "SCRAM-SHA-512", of=CONFIGS)
+    assert "Attempt to delete a user credential that does not exist" in unknown.stdout + unknown.stderr
+    assert "User:bob is Denied operation = ALTER" in server.denied_requests()[0]

@@ -182,6 +182,24 @@ static CREATE_ACLS_CREATION: [Field; 7] = [
 ];
 static DELETE_ACLS: [Field; 1] = [Field::new("filters", Kind::Array(&Kind::Struct(&DESCRIBE_ACLS)))];
 
+static DESCRIBE_USER_SCRAM_CREDENTIALS: [Field; 1] =
+    [Field::new("users", Kind::Array(&Kind::Struct(&DESCRIBE_USER_SCRAM_CREDENTIALS_USER))).nullable(0)];
+static DESCRIBE_USER_SCRAM_CREDENTIALS_USER: [Field; 1] = [Field::new("name", Kind::Str)];
+static ALTER_USER_SCRAM_CREDENTIALS: [Field; 2] = [
+    Field::new("deletions", Kind::Array(&Kind::Struct(&ALTER_USER_SCRAM_CREDENTIALS_DELETION))),
+    Field::new("upsertions", Kind::Array(&Kind::Struct(&ALTER_USER_SCRAM_CREDENTIALS_UPSERTION))),
+];
+static ALTER_USER_SCRAM_CREDENTIALS_DELETION: [Field; 2] =
+    [Field::new("name", Kind::Str), Field::new("mechanism", INT8)];
+// A client that knows the salted password can log in.
+static ALTER_USER_SCRAM_CREDENTIALS_UPSERTION: [Field; 5] = [
+    Field::new("name", Kind::Str),
+    Field::new("mechanism", INT8),
+    Field::new("iterations", INT32),
+    Field::new("salt", Kind::Bytes).hidden(),
+    Field::new("salted_password", Kind::Bytes).hidden(),
+];
+
 static DESCRIBE_CLUSTER: [Field; 3] = [
     Field::new("include_cluster_authorized_operations", BOOL),
     Field::new("endpoint_type", INT8).from(1),
@@ -229,6 +247,8 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::DELETE_ACLS => Some(&DELETE_ACLS),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
+        versions::DESCRIBE_USER_SCRAM_CREDENTIALS => Some(&DESCRIBE_USER_SCRAM_CREDENTIALS),
+        versions::ALTER_USER_SCRAM_CREDENTIALS => Some(&ALTER_USER_SCRAM_CREDENTIALS),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
         versions::CONSUMER_GROUP_DESCRIBE => Some(&CONSUMER_GROUP_DESCRIBE),

@@ -25,8 +25,16 @@ pub const ELEMENTS_SHOWN_MAX: usize = 20;
 pub const EMBEDDED_BYTES_MAX: usize = 65_536;
 
 /// Errors that only the front-end answers.
-const OTHER_ERRORS: [(i16, &str); 3] =
-    [(114, "MISMATCHED_ENDPOINT_TYPE"), (115, "UNSUPPORTED_ENDPOINT_TYPE"), (129, "REBOOTSTRAP_REQUIRED")];
+const OTHER_ERRORS: [(i16, &str); 8] = [
+    (33, "UNSUPPORTED_SASL_MECHANISM"),
+    (54, "SECURITY_DISABLED"),
+    (91, "RESOURCE_NOT_FOUND"),
+    (92, "DUPLICATE_RESOURCE"),
+    (93, "UNACCEPTABLE_CREDENTIAL"),
+    (114, "MISMATCHED_ENDPOINT_TYPE"),
+    (115, "UNSUPPORTED_ENDPOINT_TYPE"),
+    (129, "REBOOTSTRAP_REQUIRED"),
+];
 
 /// Adds the fields of a request to `line`.
 pub fn request(line: &mut Line, header: &RequestHeader<'_>, body: &[u8]) {

@@ -1,6 +1,7 @@
 //! Authentication with SASL: the state of a connection, without IO, clock and randomness. The caller decodes requests,
 //! writes answers, delays and closes.
 
+pub mod alteration;
 pub mod scram;
 pub mod users;
 

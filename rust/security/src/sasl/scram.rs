@@ -89,8 +89,13 @@ impl Credential {
     /// Derives the credential of a password.
     pub fn of(hash: Hash, password: &str, salt: Vec<u8>, iterations: u32) -> Credential {
         let salted = hash.salted(password.as_bytes(), &salt, iterations);
-        let stored_key = hash.digest(&hash.sign(&salted, b"Client Key"));
-        let server_key = hash.sign(&salted, b"Server Key");
+        Credential::of_salted(hash, &salted, salt, iterations)
+    }
+
+    /// Derives the credential of what PBKDF2 made of a password.
+    pub fn of_salted(hash: Hash, salted: &[u8], salt: Vec<u8>, iterations: u32) -> Credential {
+        let stored_key = hash.digest(&hash.sign(salted, b"Client Key"));
+        let server_key = hash.sign(salted, b"Server Key");
         Credential { hash, iterations, salt, stored_key, server_key }
     }
 

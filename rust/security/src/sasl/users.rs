@@ -1,10 +1,10 @@
 //! The users of a server and their credentials, in a file of lines `NAME MECHANISM ITERATIONS:SALT:STORED:SERVER`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use ring::hmac;
@@ -23,7 +23,8 @@ pub struct Users {
     credentials: BTreeMap<String, BTreeMap<Hash, Credential>>,
     /// A key of this start.
     secret: [u8; 32],
-    unknown: UnknownUser,
+    /// Computed when the first client authenticates.
+    unknown: OnceLock<UnknownUser>,
     /// The user and a keyed digest of each password that was right: PLAIN sends it with every connection, and verifying
     /// it costs thousands of digests.
     verified: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -60,6 +61,44 @@ impl UnknownUser {
         let iterations = self.iterations.get(&hash).copied().unwrap_or(ITERATIONS_MIN);
         Credential::of_unknown_user(hash, &self.key, name, iterations)
     }
+}
+
+/// Without the memory of verified passwords.
+impl Clone for Users {
+    fn clone(&self) -> Users {
+        Users { credentials: self.credentials.clone(), ..Users::new(self.secret) }
+    }
+}
+
+/// A credential of a user that is set, or deleted.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The user.
+    pub name: String,
+    /// The mechanism.
+    pub hash: Hash,
+    /// The new credential; `None`: it is deleted.
+    pub credential: Option<Credential>,
+}
+
+impl Change {
+    fn line(&self) -> Option<String> {
+        let credential = self.credential.as_ref()?;
+        Some(format!("{} {} {}", self.name, Mechanism::Scram(self.hash).name(), credential.text()))
+    }
+}
+
+/// Returns the text of a users file with these changes. Other lines stay as they are.
+pub fn edited(text: &str, changes: &[Change]) -> String {
+    let replaced: BTreeSet<(&str, &str)> =
+        changes.iter().map(|change| (change.name.as_str(), Mechanism::Scram(change.hash).name())).collect();
+    let is_kept = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let (name, mechanism) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        line.starts_with('#') || !replaced.contains(&(name, mechanism))
+    };
+    let kept = text.lines().filter(is_kept).map(str::to_owned);
+    kept.chain(changes.iter().filter_map(Change::line)).map(|line| line + "\n").collect()
 }
 
 /// Without credentials.
@@ -99,6 +138,15 @@ impl fmt::Display for BadUsers {
     }
 }
 
+/// A mechanism of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strength {
+    /// The mechanism.
+    pub hash: Hash,
+    /// The iterations of its credential.
+    pub iterations: u32,
+}
+
 /// Whether a user can have this name: printable ASCII without blanks, as SCRAM allows in Kafka.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('#') && name.bytes().all(|byte| byte.is_ascii_graphic())
@@ -107,16 +155,20 @@ pub fn is_name(name: &str) -> bool {
 impl Users {
     /// Creates a set without users. `secret` must be unpredictable.
     pub fn new(secret: [u8; 32]) -> Users {
-        let (credentials, unknown) = (BTreeMap::new(), UnknownUser::beside(&BTreeMap::new(), &secret));
-        Users { credentials, secret, unknown, verified: Mutex::default() }
+        Users { credentials: BTreeMap::new(), secret, unknown: OnceLock::new(), verified: Mutex::default() }
     }
 
     /// Reads a users file. `secret` must be unpredictable.
     pub fn of_file(path: &Path, secret: [u8; 32]) -> Result<Users, BadUsers> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| BadUsers { path: path.to_path_buf(), reason: error.to_string() })?;
+        let bad = |reason| BadUsers { path: path.to_path_buf(), reason };
+        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        Users::of_text(&text, secret).map_err(|error| bad(error.to_string()))
+    }
+
+    /// Reads the text of a users file. `secret` must be unpredictable.
+    pub fn of_text(text: &str, secret: [u8; 32]) -> Result<Users, BadLine> {
         let mut users = Users::new(secret);
-        users.read(&text).map_err(|error| BadUsers { path: path.to_path_buf(), reason: error.to_string() })?;
+        users.read(text)?;
         Ok(users)
     }
 
@@ -140,14 +192,45 @@ impl Users {
             let credential = Credential::parse(hash, credential).ok_or_else(|| wrong("the credential is malformed"))?;
             self.credentials.entry(name.to_owned()).or_default().insert(hash, credential);
         }
-        self.unknown = UnknownUser::beside(&self.credentials, &self.secret);
+        self.unknown = OnceLock::new();
         Ok(())
     }
 
     /// Adds a user, or replaces the user's credential for the same mechanism.
     pub fn add(&mut self, name: &str, credential: Credential) {
         self.credentials.entry(name.to_owned()).or_default().insert(credential.hash, credential);
-        self.unknown = UnknownUser::beside(&self.credentials, &self.secret);
+        self.unknown = OnceLock::new();
+    }
+
+    /// Applies changes.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) {
+        for Change { name, hash, credential } in changes {
+            let own = self.credentials.entry(name.clone()).or_default();
+            match credential {
+                Some(credential) => own.insert(hash, credential),
+                None => own.remove(&hash),
+            };
+            if own.is_empty() {
+                self.credentials.remove(&name);
+            }
+        }
+        self.unknown = OnceLock::new();
+        self.verified = Mutex::default();
+    }
+
+    /// Returns the names of all users.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.credentials.keys().map(String::as_str)
+    }
+
+    /// Returns the mechanisms of a user with their iterations; none of one who does not exist.
+    pub fn mechanisms(&self, name: &str) -> impl Iterator<Item = Strength> {
+        let own = self.credentials.get(name).into_iter().flatten();
+        own.map(|(hash, credential)| Strength { hash: *hash, iterations: credential.iterations })
+    }
+
+    fn unknown(&self) -> &UnknownUser {
+        self.unknown.get_or_init(|| UnknownUser::beside(&self.credentials, &self.secret))
     }
 
     /// Returns the number of users.
@@ -157,22 +240,25 @@ impl Users {
 
     /// Returns the user's credential, or one that no password has.
     pub fn credential(&self, name: &str, hash: Hash) -> Credential {
+        // For users who exist, too: the time must not tell.
+        let unknown = self.unknown();
         let found = self.credentials.get(name).and_then(|own| own.get(&hash));
-        found.cloned().unwrap_or_else(|| self.unknown.credential(name, hash))
+        found.cloned().unwrap_or_else(|| unknown.credential(name, hash))
     }
 
     /// Whether this is the password of a user. For a user who does not exist the same is computed.
     pub fn has(&self, name: &str, password: &str) -> bool {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
         let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        // For a user who has not logged in before, too: the time must not tell.
+        // For a user who has not logged in before, and for one who exists, too: the time must not tell.
+        let unknown = self.unknown();
         let tag = hmac::sign(&key, password.as_bytes());
         let remembered = verified().get(name).cloned().unwrap_or_default();
         if remembered.ct_eq(tag.as_ref()).into() {
             return true;
         }
         let own = self.credentials.get(name).and_then(|own| own.values().next().cloned());
-        let is_right = own.unwrap_or_else(|| self.unknown.credential(name, self.unknown.hash)).is_of(password);
+        let is_right = own.unwrap_or_else(|| unknown.credential(name, unknown.hash)).is_of(password);
         if is_right && verified().len() < VERIFIED_MAX {
             verified().insert(name.to_owned(), tag.as_ref().to_vec());
         }
@@ -204,9 +290,9 @@ mod tests {
     #[test]
     fn plain_costs_the_same_for_unknown_users_if_all_have_both_hashes() {
         let mut users = users(1, &[4_096]);
-        assert_eq!(users.unknown.hash, Hash::Sha512);
+        assert_eq!(users.unknown().hash, Hash::Sha512);
         users.add("user-0", Credential::of(Hash::Sha256, "secret", vec![1; 16], 4_096));
-        assert_eq!(users.unknown.hash, Hash::Sha256);
+        assert_eq!(users.unknown().hash, Hash::Sha256);
     }
 
     #[test]
@@ -217,5 +303,28 @@ mod tests {
             assert!(!users.has("user-0", "wrong"));
             assert!(!users.has("eve", ""));
         }
+    }
+
+    #[test]
+    fn a_file_is_edited_line_by_line() {
+        let credential = |password| Credential::of(Hash::Sha256, password, vec![1; 16], 4_096);
+        let line = |name: &str, password| format!("{name} SCRAM-SHA-256 {}\n", credential(password).text());
+        let text = format!("# ana SCRAM-SHA-256\n\n{}{}", line("ana", "one"), line("bob", "two"));
+        let set = |name: &str, password| Change {
+            name: name.to_owned(),
+            hash: Hash::Sha256,
+            credential: Some(credential(password)),
+        };
+        let gone = Change { name: "bob".to_owned(), hash: Hash::Sha256, credential: None };
+        let other = Change { hash: Hash::Sha512, ..gone.clone() };
+        let changes = [set("ana", "three"), gone, other, set("cleo", "four")];
+        let expected = format!("# ana SCRAM-SHA-256\n\n{}{}", line("ana", "three"), line("cleo", "four"));
+        assert_eq!(edited(&text, &changes), expected);
+        let mut users = Users::of_text(&text, [1; 32]).unwrap();
+        assert!(users.has("ana", "one"));
+        users.apply(changes);
+        assert_eq!(users.names().collect::<Vec<_>>(), ["ana", "cleo"]);
+        assert!(!users.has("ana", "one") && users.has("ana", "three"));
+        assert_eq!(users.mechanisms("ana").map(|own| own.iterations).collect::<Vec<_>>(), [4_096]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the three requests about ACLs have in common.
+//! What the requests about ACLs and users have in common.
 
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
@@ -11,11 +11,12 @@ use super::context::Context;
 pub type Refused = (i16, &'static str);
 
 /// Kafka's error `SECURITY_DISABLED`.
-const SECURITY_DISABLED: Refused = (54, "No Authorizer is configured.");
+pub const SECURITY_DISABLED: Refused = (54, "No Authorizer is configured.");
 
-const NOT_ALLOWED: Refused = (ErrorCode::ClusterAuthorizationFailed as i16, "Cluster authorization failed.");
+/// Kafka's error for a right that the client lacks on the cluster.
+pub const NOT_ALLOWED: Refused = (ErrorCode::ClusterAuthorizationFailed as i16, "Cluster authorization failed.");
 
-/// Maximum ACLs or filters of one request.
+/// Maximum ACLs, filters or credentials of one request.
 pub const ITEMS_MAX: usize = 5_000;
 
 /// ANY of every enumeration, in filters.

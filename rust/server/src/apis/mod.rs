@@ -5,6 +5,7 @@
 //! with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
 
 mod acls;
+mod alter_user_scram_credentials;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -19,6 +20,7 @@ mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_user_scram_credentials;
 pub mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -70,7 +72,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every served API, by key.
-static HANDLERS: [(i16, Handler); 29] = [
+static HANDLERS: [(i16, Handler); 31] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -97,6 +99,8 @@ static HANDLERS: [(i16, Handler); 29] = [
     (versions::DELETE_GROUPS, delete_groups::handle),
     (versions::INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs::handle),
     (versions::OFFSET_DELETE, offset_delete::handle),
+    (versions::DESCRIBE_USER_SCRAM_CREDENTIALS, describe_user_scram_credentials::handle),
+    (versions::ALTER_USER_SCRAM_CREDENTIALS, alter_user_scram_credentials::handle),
     (versions::DESCRIBE_CLUSTER, describe_cluster::handle),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat::handle),
     (versions::CONSUMER_GROUP_DESCRIBE, consumer_group_describe::handle),

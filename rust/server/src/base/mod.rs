@@ -7,6 +7,7 @@ pub mod denials;
 pub mod entropy;
 pub mod error;
 pub mod listeners;
+pub mod marks;
 pub mod metrics;
 pub mod names;
 pub mod owners;

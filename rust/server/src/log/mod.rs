@@ -5,6 +5,7 @@ pub mod data_dir;
 pub mod group_configs;
 pub mod newer_groups;
 pub mod offsets_log;
+pub mod users;
 
 /// The topic of committed offsets, which always exists.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";

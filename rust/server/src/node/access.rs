@@ -12,7 +12,7 @@ use rota_wire::versions::Api;
 use super::{Node, effects::PartitionSink, shared_state::SharedState};
 use crate::{
     client::{Client, access::Access, reply::Reply},
-    log::acls::Acls,
+    log::{acls::Acls, users::UserStore},
 };
 
 /// The authorizer as the node knows it.
@@ -42,6 +42,11 @@ impl Node {
     /// Returns the ACLs; `None`: without an authorizer.
     pub fn acls(&self) -> Option<&Acls> {
         self.shared.acls.as_ref()
+    }
+
+    /// Returns the users of the listeners with SASL.
+    pub fn users(&self) -> &UserStore {
+        &self.shared.users
     }
 
     /// Returns what the client of a request may do.

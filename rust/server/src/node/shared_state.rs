@@ -28,7 +28,7 @@ use crate::{
     },
     client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
-    log::{acls::Acls, data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog},
+    log::{acls::Acls, data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog, users::UserStore},
     node::journal::{Journal, JournalConfig},
     topics::TopicTable,
 };
@@ -68,8 +68,8 @@ pub struct SharedState {
     data: Option<DataDir>,
     /// The TLS configuration of the listeners with TLS; `None`: there are none.
     tls: RwLock<Option<Arc<Tls>>>,
-    /// The authentication of the listeners with SASL; `None`: there are none.
-    sasl: RwLock<Option<Arc<Sasl>>>,
+    /// The users of the listeners with SASL.
+    pub(super) users: UserStore,
     refusals: Refusals,
     /// Who may do what; `None`: everyone everything.
     pub(super) acls: Option<Acls>,
@@ -110,7 +110,7 @@ impl SharedState {
             journal: None,
             data: None,
             tls: RwLock::default(),
-            sasl: RwLock::default(),
+            users: UserStore::default(),
             refusals: Refusals::default(),
             acls: None,
             denials: Arc::default(),
@@ -150,7 +150,7 @@ impl SharedState {
             journal,
             data,
             tls: RwLock::default(),
-            sasl: RwLock::default(),
+            users: UserStore::default(),
             refusals: Refusals::default(),
             acls: None,
             denials: Arc::default(),
@@ -164,8 +164,8 @@ impl SharedState {
     }
 
     /// Sets TLS and authentication of the listeners.
-    pub fn protected(self, tls: Option<Tls>, sasl: Option<Arc<Sasl>>) -> SharedState {
-        SharedState { tls: RwLock::new(tls.map(Arc::new)), sasl: RwLock::new(sasl), ..self }
+    pub fn protected(self, tls: Option<Tls>, users: UserStore) -> SharedState {
+        SharedState { tls: RwLock::new(tls.map(Arc::new)), users, ..self }
     }
 
     /// Sets who may do what, and how subjects of certificates become principals. Errors: `BadData`.
@@ -238,12 +238,12 @@ impl SharedState {
 
     /// Returns the authentication of the listeners with SASL; `None`: there are none.
     pub fn sasl(&self) -> Option<Arc<Sasl>> {
-        self.sasl.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.users.sasl()
     }
 
-    /// Sets the authentication of connections from now on.
-    pub fn set_sasl(&self, sasl: Sasl) {
-        *self.sasl.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sasl));
+    /// Returns the users of the listeners with SASL.
+    pub fn users(&self) -> &UserStore {
+        &self.users
     }
 
     /// Returns the connections that were refused.

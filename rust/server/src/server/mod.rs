@@ -50,7 +50,10 @@ use crate::{
         settings::Settings,
     },
     client::trace::Trace,
-    log::data_dir::{DataConfig, DataDir, Health, StartReport},
+    log::{
+        data_dir::{DataConfig, DataDir, Health, StartReport},
+        users::UserStore,
+    },
     net::{
         event_loop::EventLoop,
         node_thread::{Command, Running, start_node},
@@ -172,7 +175,8 @@ impl Server {
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
         let shared = shared.authorized(authorizer, mapping)?;
-        let shared = Arc::new(shared.protected(tls, config.sasl).traced(config.trace).journaled(config.journal)?);
+        let users = UserStore::new(config.sasl, config.users_file);
+        let shared = Arc::new(shared.protected(tls, users).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for (node_id, sockets) in (FIRST_NODE..).zip(sockets) {

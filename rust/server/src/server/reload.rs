@@ -5,24 +5,24 @@
 
 use std::{
     collections::VecDeque,
-    fs,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-use rota_security::{
-    pem::Source,
-    random,
-    sasl::{Sasl, users::Users},
-    tls::TlsFiles,
-};
+use rota_security::{pem::Source, tls::TlsFiles};
 
-use crate::{base::error::ServerError, node::shared_state::SharedState};
+use crate::{
+    base::{
+        error::ServerError,
+        marks::{Mark, mark},
+    },
+    node::shared_state::SharedState,
+};
 
 /// Interval of the looks at files. A change is read when two looks have found the same, so that a certificate and its
 /// key, which are written one after the other, are read together.
@@ -30,19 +30,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum lines that wait to be read; then the oldest are dropped.
 const LINES_MAX: usize = 32;
-
-/// What a change of a file changes: time, size, and the number of the file, which a replaced file does not keep. `None`:
-/// it cannot be looked at.
-type Mark = Option<(SystemTime, u64, u64)>;
-
-fn mark(path: &PathBuf) -> Mark {
-    let found = fs::metadata(path).ok()?;
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(&found);
-    #[cfg(not(unix))]
-    let number = 0;
-    Some((found.modified().ok()?, found.len(), number))
-}
 
 /// Files that are read together.
 #[derive(Debug)]
@@ -57,16 +44,22 @@ struct Part {
 
 impl Part {
     fn new(files: Vec<PathBuf>) -> Part {
-        let marks: Vec<Mark> = files.iter().map(mark).collect();
+        let marks: Vec<Mark> = files.iter().map(|path| mark(path)).collect();
         Part { files, read: marks.clone(), seen: marks, error: None }
     }
 
     /// Whether the files have changed since they were read, and are complete.
     fn is_due(&mut self) -> bool {
-        let now: Vec<Mark> = self.files.iter().map(mark).collect();
+        let now: Vec<Mark> = self.files.iter().map(|path| mark(path)).collect();
         let is_due = now != self.read && now == self.seen;
         self.seen = now;
         is_due
+    }
+
+    /// Records that the server itself has replaced the file.
+    fn is(&mut self, now: Mark) {
+        self.read = vec![now];
+        self.seen.clone_from(&self.read);
     }
 
     fn names(&self) -> String {
@@ -87,7 +80,6 @@ struct State {
 #[derive(Debug)]
 pub struct Reloader {
     tls: Option<TlsFiles>,
-    users: Option<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -100,7 +92,7 @@ impl Reloader {
             users: Part::new(users.map(Path::to_path_buf).into_iter().collect()),
             lines: VecDeque::new(),
         };
-        Reloader { tls: tls.cloned(), users: users.map(Path::to_path_buf), state: Mutex::new(state) }
+        Reloader { tls: tls.cloned(), state: Mutex::new(state) }
     }
 
     /// Whether there are files.
@@ -123,6 +115,9 @@ impl Reloader {
     /// Reads the files that have changed.
     pub fn look(&self, shared: &SharedState) {
         let state = &mut *self.state();
+        if let Some(own) = shared.users().take_replaced() {
+            state.users.is(own);
+        }
         let due = [state.tls.is_due(), state.users.is_due()];
         self.read(state, shared, due);
     }
@@ -139,7 +134,7 @@ impl Reloader {
             if part.files.is_empty() {
                 return;
             }
-            part.read = part.files.iter().map(mark).collect();
+            part.read = part.files.iter().map(|path| mark(path)).collect();
             part.seen.clone_from(&part.read);
             let names = part.names();
             part.error = read().err().map(|reason| format!("what was in {names} before is still used: {reason}"));
@@ -153,21 +148,13 @@ impl Reloader {
             again(tls, lines, &|| self.read_tls(shared));
         }
         if users_are_due {
-            again(users, lines, &|| self.read_users(shared));
+            again(users, lines, &|| shared.users().read_again());
         }
     }
 
     fn read_tls(&self, shared: &SharedState) -> Result<(), String> {
         let Some(files) = &self.tls else { return Ok(()) };
         shared.set_tls(files.load().map_err(|error| error.to_string())?);
-        Ok(())
-    }
-
-    fn read_users(&self, shared: &SharedState) -> Result<(), String> {
-        let (Some(path), Some(sasl)) = (&self.users, shared.sasl()) else { return Ok(()) };
-        let secret = random::bytes().ok_or("the system has no random bytes")?;
-        let users = Users::of_file(path, secret).map_err(|error| error.to_string())?;
-        shared.set_sasl(Sasl { mechanisms: sasl.mechanisms.clone(), users });
         Ok(())
     }
 
@@ -224,7 +211,7 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::write;
+    use std::fs::{self, write};
 
     use rota_security::{
         authority::{Authority, Issued},
@@ -232,7 +219,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
+    use crate::{
+        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        log::users::UserStore,
+    };
 
     struct Scene {
         dir: tempfile::TempDir,
@@ -259,7 +249,7 @@ mod tests {
         let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
         let shared = SharedState::new(Settings::default(), place, Clock::standing());
         let reloader = Reloader::new(Some(&files), None);
-        let shared = shared.protected(Some(files.load().unwrap()), None);
+        let shared = shared.protected(Some(files.load().unwrap()), UserStore::default());
         Scene { dir, shared, reloader }
     }
 

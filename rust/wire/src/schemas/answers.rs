@@ -337,6 +337,25 @@ static DELETE_ACLS: [Field; 2] = [
     Field::new("throttle_time_ms", INT32),
     Field::new("filter_results", Kind::Array(&Kind::Struct(&DELETE_ACLS_RESULTS))),
 ];
+static CREDENTIAL_INFO: [Field; 2] = [Field::new("mechanism", INT8), Field::new("iterations", INT32)];
+static DESCRIBE_USER_SCRAM_CREDENTIALS_RESULTS: [Field; 4] = [
+    Field::new("user", STR),
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("credential_infos", Kind::Array(&Kind::Struct(&CREDENTIAL_INFO))),
+];
+static DESCRIBE_USER_SCRAM_CREDENTIALS: [Field; 4] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("results", Kind::Array(&Kind::Struct(&DESCRIBE_USER_SCRAM_CREDENTIALS_RESULTS))),
+];
+static ALTER_USER_SCRAM_CREDENTIALS_RESULTS: [Field; 3] =
+    [Field::new("user", STR), Field::new("error_code", INT16), Field::new("error_message", STR).nullable(0)];
+static ALTER_USER_SCRAM_CREDENTIALS: [Field; 2] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("results", Kind::Array(&Kind::Struct(&ALTER_USER_SCRAM_CREDENTIALS_RESULTS))),
+];
 static INCREMENTAL_ALTER_CONFIGS_RESPONSES: [Field; 4] = [
     Field::new("error_code", INT16),
     Field::new("error_message", STR).nullable(0),
@@ -461,6 +480,8 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),
         versions::CREATE_ACLS => Some(&CREATE_ACLS),
         versions::DELETE_ACLS => Some(&DELETE_ACLS),
+        versions::DESCRIBE_USER_SCRAM_CREDENTIALS => Some(&DESCRIBE_USER_SCRAM_CREDENTIALS),
+        versions::ALTER_USER_SCRAM_CREDENTIALS => Some(&ALTER_USER_SCRAM_CREDENTIALS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::DELETE_GROUPS => Some(&DELETE_GROUPS),

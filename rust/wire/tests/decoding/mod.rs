@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest, DeleteTopicsRequest,
-    DescribeAclsRequest, DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    AlterUserScramCredentialsRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteAclsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    DescribeUserScramCredentialsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
     RequestHeader, WireError,
@@ -55,6 +56,12 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::DESCRIBE_ACLS => decode_body::<DescribeAclsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_ACLS => decode_body::<CreateAclsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_ACLS => decode_body::<DeleteAclsRequest>(key, version, &bytes()).map(drop),
+        versions::DESCRIBE_USER_SCRAM_CREDENTIALS => {
+            decode_body::<DescribeUserScramCredentialsRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::ALTER_USER_SCRAM_CREDENTIALS => {
+            decode_body::<AlterUserScramCredentialsRequest>(key, version, &bytes()).map(drop)
+        }
         versions::DESCRIBE_CONFIGS => decode_body::<DescribeConfigsRequest>(key, version, &bytes()).map(drop),
         versions::DESCRIBE_CLUSTER => decode_body::<DescribeClusterRequest>(key, version, &bytes()).map(drop),
         versions::CONSUMER_GROUP_HEARTBEAT => HeartbeatBody::read(version, body).map(drop),

@@ -4,13 +4,15 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateAclsRequest,
-        CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-        DescribeAclsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, FetchRequest,
+        AlterUserScramCredentialsRequest, ApiVersionsRequest, ConsumerGroupDescribeRequest,
+        ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
+        DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClusterRequest,
+        DescribeConfigsRequest, DescribeGroupsRequest, DescribeUserScramCredentialsRequest, FetchRequest,
         FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
         JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
         OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
         ProducerId, SyncGroupRequest, TopicName,
+        alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
         consumer_group_heartbeat_request::TopicPartitions,
         create_acls_request::AclCreation,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
@@ -18,6 +20,7 @@ use kafka_protocol::{
         delete_acls_request::DeleteAclsFilter,
         delete_topics_request::DeleteTopicState,
         describe_configs_request::DescribeConfigsResource,
+        describe_user_scram_credentials_request::UserName,
         fetch_request::{FetchPartition, FetchTopic, ForgottenTopic},
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         join_group_request::JoinGroupRequestProtocol,
@@ -71,6 +74,23 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
         | versions::INCREMENTAL_ALTER_CONFIGS
         | versions::DESCRIBE_CLUSTER => described_body(api.key, version),
         versions::DESCRIBE_ACLS | versions::CREATE_ACLS | versions::DELETE_ACLS => acls_body(api.key, version),
+        versions::DESCRIBE_USER_SCRAM_CREDENTIALS => {
+            let users = ["ana", "größe"].map(|name| UserName::default().with_name(text(name)));
+            encoded(&DescribeUserScramCredentialsRequest::default().with_users(Some(users.to_vec())), version)
+        }
+        versions::ALTER_USER_SCRAM_CREDENTIALS => {
+            let deletion = ScramCredentialDeletion::default().with_name(text("größe")).with_mechanism(1);
+            let upsertion = ScramCredentialUpsertion::default()
+                .with_name(text("ana"))
+                .with_mechanism(2)
+                .with_iterations(4_096)
+                .with_salt(Bytes::from_static(b"salt"))
+                .with_salted_password(Bytes::from_static(b"salted"));
+            let request = AlterUserScramCredentialsRequest::default()
+                .with_deletions(vec![deletion])
+                .with_upsertions(vec![upsertion.clone(), upsertion]);
+            encoded(&request, version)
+        }
         _ => topics_body(api.key, version),
     }
 }
