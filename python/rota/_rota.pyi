@@ -2144,6 +2144,9 @@ class Server:
     @property
     def panics(self) -> int:
         """Number of requests whose handler panicked. Each is a bug and closed its connection."""
+    @property
+    def reauthentications(self) -> int:
+        """How often clients have authenticated again on their connection (KIP-368)."""
     def stop(self) -> None:
         """Answer all parked requests, close all connections and stop the threads. A second call does nothing."""
     def settings(self) -> dict[str, str]:

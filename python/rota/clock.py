@@ -27,8 +27,8 @@ class VirtualClock:
     >>> with rota.Server(clock=clock) as server:
     ...     clock.advance(45_000)
 
-    Sessions, rebalance timeouts and initial delays of the servers that were given this clock follow it; sockets,
-    and the clients behind them, keep their own time.
+    Sessions, rebalance timeouts, initial delays and `connections.max.reauth.ms` of the servers that were given this
+    clock follow it; sockets, and the clients behind them, keep their own time.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,8 @@ def protected_scene(tmp_path: Path) -> Iterator[Callable[..., tuple[Scene, rota.
     with ExitStack() as ends:
 
         def begin(options: dict[str, Any], **security: Any) -> tuple[Scene, rota.Server]:
-            server = ends.enter_context(journaled(tmp_path / "journal", settings=SETTINGS, **options))
+            settings = SETTINGS | options.pop("settings", {})
+            server = ends.enter_context(journaled(tmp_path / "journal", settings=settings, **options))
             scene = Scene(server.bootstrap_servers, tmp_path, server, {"tls": server.has_tls, **security})
             ends.callback(scene.close)
             return scene, server
@@ -109,6 +110,37 @@ def test_a_group_commits_and_resumes_with_the_rights_that_it_needs(
     )
     commits_and_resumes(scene, family)
     assert server.denied_requests() == []
+
+
+AUTHENTICATE_AGAIN = ("java", "kafka-python", "librdkafka")
+"""aiokafka connects again instead."""
+
+
+@every_family
+@pytest.mark.scenario("53 sessions that end")
+def test_a_member_stays_though_clients_must_authenticate_again(
+    protected_scene: Callable[..., tuple[Scene, rota.Server]], family: Family
+) -> None:
+    settings = {"connections.max.reauth.ms": 3_000}
+    scene, server = protected_scene(
+        {"sasl": "SCRAM-SHA-512", "users": {USER: PASSWORD}, "settings": settings},
+        ca=None,
+        login=Login("SCRAM-SHA-512", USER, PASSWORD),
+    )
+    topic = scene.topic(2)
+    member = scene.member(family, [topic])
+    scene.settles([member], partitions_of(topic, 2))
+    closed: list[str] = []
+
+    def over() -> bool:
+        closed.extend(server.refused_connections())
+        return server._inner.reauthentications >= 4 if family.name in AUTHENTICATE_AGAIN else bool(closed)
+
+    eventually(over, SETTLE_WITHIN_S, "sessions of the client have ended", lambda: f"{closed}\n{member.story()}")
+    assert closed == [] or family.name not in AUTHENTICATE_AGAIN
+    assert all("did not authenticate again" in line for line in closed)
+    scene.client(family).ask("produce", topic=topic, partition=0, values=["1"])
+    eventually(lambda: (0, 0, "1") in member.messages(), SETTLE_WITHIN_S, "the member reads on", member.story)
 
 
 @every_family

@@ -319,6 +319,12 @@ impl Server {
         self.running.panics()
     }
 
+    /// How often clients have authenticated again on their connection.
+    #[getter]
+    fn reauthentications(&self) -> u64 {
+        self.running.reauthentications()
+    }
+
     /// Answers every waiting request, closes every connection and ends the threads. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {

@@ -27,13 +27,26 @@ pub fn read_authenticate(flexible: bool, body: &[u8]) -> Result<&[u8], WireError
     Reader::new(body, flexible).bytes("auth_bytes")
 }
 
-/// Writes the answer to a `SaslAuthenticate`. The session has no end.
-pub fn authenticate(out: &mut Writer<'_>, version: i16, error: i16, message: Option<&str>, bytes: &[u8]) {
-    out.i16(error);
-    out.nullable_str(message);
-    out.bytes(bytes);
+/// An answer to a `SaslAuthenticate`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Authenticated<'a> {
+    /// The error.
+    pub error: i16,
+    /// Why, or empty.
+    pub message: &'a str,
+    /// The message of the mechanism.
+    pub bytes: &'a [u8],
+    /// How long the session lasts; 0: it has no end.
+    pub lifetime_ms: i64,
+}
+
+/// Writes the answer to a `SaslAuthenticate`.
+pub fn authenticate(out: &mut Writer<'_>, version: i16, answer: Authenticated<'_>) {
+    out.i16(answer.error);
+    out.nullable_str(Some(answer.message));
+    out.bytes(answer.bytes);
     if version >= FIRST_WITH_LIFETIME {
-        out.i64(0);
+        out.i64(answer.lifetime_ms);
     }
     out.no_tags();
 }

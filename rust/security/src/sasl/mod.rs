@@ -66,8 +66,10 @@ enum State {
     Chosen(Mechanism),
     /// The server has answered the first message of SCRAM.
     Answered(String, Box<Exchange>),
-    /// The client is this user.
-    Authenticated(String),
+    /// The client is this user, by this mechanism.
+    Authenticated(String, Mechanism),
+    /// The client authenticates again, and has chosen another mechanism than before.
+    OtherMechanism,
     /// The authentication failed.
     Failed,
 }
@@ -127,13 +129,20 @@ pub struct Authentication {
     state: State,
     /// Whether `ApiVersions` was served: it is served once.
     knows_versions: bool,
+    /// Who the client has been, if it authenticates again.
+    before: Option<(String, Mechanism)>,
 }
 
 impl Authentication {
-    /// Returns the user of an authenticated connection.
-    pub fn user(&self) -> Option<&str> {
+    /// Begins the re-authentication (KIP-368) of a connection, whose user and mechanism must stay.
+    pub fn again(user: String, mechanism: Mechanism) -> Authentication {
+        Authentication { state: State::Unknown, knows_versions: true, before: Some((user, mechanism)) }
+    }
+
+    /// Returns user and mechanism of an authenticated connection.
+    pub fn login(&self) -> Option<(&str, Mechanism)> {
         match &self.state {
-            State::Authenticated(user) => Some(user),
+            State::Authenticated(user, mechanism) => Some((user, *mechanism)),
             _ => None,
         }
     }
@@ -149,20 +158,11 @@ impl Authentication {
             }
             // Version 0 is followed by messages without headers, which no client of today sends.
             (State::Unknown, Asked::Handshake(1.., name)) => {
-                match Mechanism::named(name).filter(|known| enabled.contains(known)) {
-                    Some(mechanism) => {
-                        self.state = State::Chosen(mechanism);
-                        Reaction::Mechanisms
-                    }
-                    None => Reaction::NoSuchMechanism,
-                }
+                self.choose(Mechanism::named(name).filter(|known| enabled.contains(known)))
             }
-            (State::Unknown | State::Authenticated(_) | State::Failed, _) => Reaction::Close,
+            (State::Unknown | State::Authenticated(..) | State::OtherMechanism | State::Failed, _) => Reaction::Close,
             (State::Chosen(Mechanism::Plain), Asked::Authenticate(token)) => match plain(token, users) {
-                Ok(user) => {
-                    self.state = State::Authenticated(user);
-                    Reaction::Done(Vec::new())
-                }
+                Ok(user) => self.succeed(user, Mechanism::Plain, Vec::new()),
                 Err(message) => Reaction::Failed(message),
             },
             (State::Chosen(Mechanism::Scram(hash)), Asked::Authenticate(token)) => {
@@ -174,15 +174,41 @@ impl Authentication {
             (State::Answered(user, exchange), Asked::Authenticate(token)) => {
                 let hash = exchange.hash();
                 match exchange.finish(token) {
-                    Ok(answer) => {
-                        self.state = State::Authenticated(user);
-                        Reaction::Done(answer)
-                    }
+                    Ok(answer) => self.succeed(user, Mechanism::Scram(hash), answer),
                     Err(_) => bad_scram(hash),
                 }
             }
             (State::Chosen(_) | State::Answered(..), _) => Reaction::Illegal,
         }
+    }
+
+    /// Goes on with a mechanism; `None`: the server does not have the one that was asked for.
+    fn choose(&mut self, found: Option<Mechanism>) -> Reaction {
+        match (found, &self.before) {
+            (None, None) => Reaction::NoSuchMechanism,
+            (None, Some(_)) => Reaction::Close,
+            // As in Kafka, what follows is refused.
+            (Some(mechanism), Some((_, before))) if mechanism != *before => {
+                self.state = State::OtherMechanism;
+                Reaction::Mechanisms
+            }
+            (Some(mechanism), _) => {
+                self.state = State::Chosen(mechanism);
+                Reaction::Mechanisms
+            }
+        }
+    }
+
+    fn succeed(&mut self, user: String, mechanism: Mechanism, answer: Vec<u8>) -> Reaction {
+        if let Some((before, _)) = &self.before
+            && *before != user
+        {
+            return Reaction::Failed(format!(
+                "Cannot change principals during re-authentication from User.{before}: User.{user}"
+            ));
+        }
+        self.state = State::Authenticated(user, mechanism);
+        Reaction::Done(answer)
     }
 }
 
@@ -281,7 +307,7 @@ mod tests {
             let mut state = chosen("PLAIN");
             assert_eq!(ask(&mut state, Asked::Authenticate(token)), expected, "{token:?}");
             let user = (expected == Reaction::Done(Vec::new())).then_some("ana");
-            assert_eq!(state.user(), user);
+            assert_eq!(state.login().map(|(user, _)| user), user);
             // Nothing follows, whatever the outcome.
             assert_eq!(ask(&mut state, Asked::Handshake(1, "PLAIN")), Reaction::Close);
         }
@@ -294,6 +320,35 @@ mod tests {
             assert_eq!(users.has("ana", password), is_right);
         }
         assert!(!users.has("eve", "secret"));
+    }
+
+    fn again() -> Authentication {
+        Authentication::again("ana".to_owned(), Mechanism::Plain)
+    }
+
+    #[test]
+    fn a_client_authenticates_again_as_the_same_user_with_the_same_mechanism() {
+        let mut users = users();
+        users.add("bob", Credential::of(Hash::Sha256, "secret", vec![1; scram::SALT_BYTES], scram::ITERATIONS_MIN));
+        let authenticate = |token: &[u8]| {
+            let mut state = again();
+            assert_eq!(ask(&mut state, Asked::Handshake(1, "PLAIN")), Reaction::Mechanisms);
+            state.ask(Asked::Authenticate(token), &ENABLED, &users, "server-nonce")
+        };
+        assert_eq!(authenticate(b"\0ana\0secret"), Reaction::Done(Vec::new()));
+        let changed = "Cannot change principals during re-authentication from User.ana: User.bob";
+        assert_eq!(authenticate(b"\0bob\0secret"), Reaction::Failed(changed.to_owned()));
+        let wrong = Reaction::Failed("Authentication failed: Invalid username or password".to_owned());
+        assert_eq!([authenticate(b"\0ana\0x"), authenticate(b"\0bob\0x")], [wrong.clone(), wrong]);
+        let mut state = again();
+        assert_eq!(ask(&mut state, Asked::Handshake(1, "SCRAM-SHA-256")), Reaction::Mechanisms);
+        assert_eq!(ask(&mut state, Asked::Authenticate(b"n,,n=ana,r=abc")), Reaction::Close);
+        for name in ["NOPE", "", "SCRAM-SHA-512"] {
+            assert_eq!(ask(&mut again(), Asked::Handshake(1, name)), Reaction::Close);
+        }
+        let mut state = again();
+        assert_eq!(ask(&mut state, Asked::Handshake(1, "PLAIN")), Reaction::Mechanisms);
+        assert_eq!(ask(&mut state, Asked::Other), Reaction::Illegal);
     }
 
     #[test]

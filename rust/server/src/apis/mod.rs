@@ -64,6 +64,10 @@ pub enum Handled {
     Disturbed(Disturbance),
     /// The answer comes later, and a test delays it.
     Late(Box<Handled>, Disturbance),
+    /// The client authenticates again. The request is part of that, and is not handled so far.
+    Authenticate,
+    /// The client has not authenticated again in time: the connection must be closed.
+    Expired,
     /// The connection must be closed.
     Close,
 }
@@ -120,7 +124,7 @@ pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     }
     let handled = route(node, client, frame);
     match handled {
-        Ok(Handled::Close) => trace.closed(None),
+        Ok(Handled::Close | Handled::Expired) => trace.closed(None),
         Err(error) => trace.closed(Some(error)),
         // The request will be handled again.
         Ok(Handled::Paused) => trace.paused(),
@@ -132,7 +136,10 @@ pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
 fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     let (header, body) = RequestHeader::read(frame)?;
     if sasl::authenticates(header.api) {
-        return Ok(sasl::ask_again(client, &header));
+        return Ok(sasl::ask_again(client, &header, node.now_ms()));
+    }
+    if client.session().has_end() && client.session().is_over(node.now_ms()) {
+        return Ok(Handled::Expired);
     }
     if !KNOW_NO_TOPICS.contains(&header.api.key) {
         node.catch_up();

@@ -12,7 +12,8 @@ use kafka_protocol::{
 };
 use rota_security::sasl::{ILLEGAL_SASL_STATE, Mechanism};
 use rota_wire::{
-    RequestHeader, discovery, sasl,
+    RequestHeader, discovery,
+    sasl::{self, Authenticated},
     versions::{self, Api, SASL_APIS},
 };
 
@@ -33,14 +34,20 @@ pub fn handshake(client: &Rc<Client>, header: &RequestHeader<'_>, error: i16, me
 }
 
 /// Answers `SaslAuthenticate`.
-pub fn authenticate(client: &Rc<Client>, header: &RequestHeader<'_>, error: i16, message: &str, bytes: &[u8]) {
-    ReplyTo::of(client, header).answer(|out| sasl::authenticate(out, header.version, error, Some(message), bytes));
+pub fn authenticate(client: &Rc<Client>, header: &RequestHeader<'_>, answer: Authenticated<'_>) {
+    ReplyTo::of(client, header).answer(|out| sasl::authenticate(out, header.version, answer));
 }
 
-/// Answers a request for authentication on an authenticated connection. A listener without SASL closes.
-pub fn ask_again(client: &Rc<Client>, header: &RequestHeader<'_>) -> Handled {
+/// Handles a request for authentication on an authenticated connection. A listener without SASL closes.
+pub fn ask_again(client: &Rc<Client>, header: &RequestHeader<'_>, now_ms: u64) -> Handled {
     if !client.listener().protocol.has_sasl() {
         return Handled::Close;
+    }
+    if header.api.key == versions::SASL_HANDSHAKE && client.session().begin_again(now_ms) {
+        return Handled::Authenticate;
+    }
+    if client.session().is_over(now_ms) {
+        return Handled::Expired;
     }
     illegal(client, header, AUTHENTICATED);
     Handled::Answered
@@ -53,7 +60,9 @@ pub fn illegal(client: &Rc<Client>, header: &RequestHeader<'_>, message: &str) {
     let (to, version) = (ReplyTo::of(client, header), header.version);
     let written = match header.api.key {
         versions::SASL_HANDSHAKE => return handshake(client, header, ERROR, &[]),
-        versions::SASL_AUTHENTICATE => return authenticate(client, header, ERROR, message, b""),
+        versions::SASL_AUTHENTICATE => {
+            return authenticate(client, header, Authenticated { error: ERROR, message, ..Authenticated::default() });
+        }
         versions::API_VERSIONS if header.api.serves(version) => {
             return to.answer(|out| discovery::api_versions(out, version, ERROR, 0, false));
         }

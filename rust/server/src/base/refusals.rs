@@ -43,6 +43,8 @@ pub enum Refusal {
     NotAuthenticated,
     /// The client sent a request without authentication.
     NoSasl,
+    /// The client did not authenticate again before its session was over.
+    SessionExpired,
     /// The client did not authenticate in time.
     AuthenticationTimedOut,
     /// The bytes are not a TLS handshake as they should be.
@@ -128,6 +130,10 @@ impl Refusal {
             Refusal::NoSasl => {
                 "sent a request without authentication to a listener with SASL: set security.protocol=SASL_SSL (without \
                  TLS SASL_PLAINTEXT), user name and password on the client"
+            }
+            Refusal::SessionExpired => {
+                "did not authenticate again within connections.max.reauth.ms: use a client that does (KIP-368), or give it \
+                 more time"
             }
             Refusal::AuthenticationTimedOut => "did not authenticate within 10 s",
             Refusal::BadHandshake => "sent a TLS handshake that is not valid",

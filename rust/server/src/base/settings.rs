@@ -81,6 +81,8 @@ settings! {
         "SASL: delay of the answer to a failed authentication";
     CONNECTIONS_MAX_IDLE_MS = "connections.max.idle.ms", Kind::Int(-1, i64::MAX / 2), "600000",
         "a connection that is idle for this long without a parked request is closed; -1: never";
+    CONNECTIONS_MAX_REAUTH_MS = "connections.max.reauth.ms", Kind::Int(0, i64::MAX / 2), "0",
+        "SASL: a client must authenticate again within this time; 0: never";
     GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = "group.consumer.assignment.interval.ms", Kind::Int(0, 15_000), "1000",
         "consumer protocol: minimum time between two target assignments of a group";
     GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = "group.consumer.heartbeat.interval.ms", Kind::Int(1, INT_MAX), "5000",
@@ -540,6 +542,11 @@ impl Settings {
     /// Returns `connections.max.idle.ms`; `None`: connections are never closed as idle.
     pub fn max_idle_ms(&self) -> Option<u64> {
         u64::try_from(self.int(CONNECTIONS_MAX_IDLE_MS)).ok()
+    }
+
+    /// Returns `connections.max.reauth.ms`; `None`: sessions have no end.
+    pub fn max_reauthentication_ms(&self) -> Option<u64> {
+        u64::try_from(self.int(CONNECTIONS_MAX_REAUTH_MS)).ok().filter(|ms| *ms > 0)
     }
 
     /// Returns `log.retention.check.interval.ms`.

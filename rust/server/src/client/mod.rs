@@ -16,7 +16,7 @@ use rota_security::principal::ANONYMOUS;
 use rota_wire::{frame::LENGTH_BYTES, write::end_answer};
 use tokio::sync::Notify;
 
-use self::{local_notify::LocalNotify, repeat::Repeat, trace::ConnectionTrace};
+use self::{local_notify::LocalNotify, repeat::Repeat, session::Session, trace::ConnectionTrace};
 use crate::base::listeners::Listener;
 
 pub mod access;
@@ -25,6 +25,7 @@ pub mod local_notify;
 pub mod repeat;
 pub mod reply;
 pub mod reply_to;
+pub mod session;
 pub mod trace;
 
 /// Group id and member id.
@@ -112,6 +113,8 @@ pub struct Client {
     /// Whether the client has closed its side. It may still read, so answers are written as long as possible.
     gone: Flag,
     ending: Cell<Ending>,
+    /// How long the client's authentication counts.
+    session: Session,
     /// Whether the connection's task has ended. Then no answer is written.
     ended: Cell<bool>,
     /// Whether the connection's task waits for the parked request's answer.
@@ -149,6 +152,7 @@ impl Client {
             paused: Flag::default(),
             gone: Flag::default(),
             ending: Cell::new(Ending::No),
+            session: Session::default(),
             ended: Cell::new(false),
             awaiting: Cell::new(false),
             trace: trace.map(Box::new),
@@ -215,6 +219,11 @@ impl Client {
     /// Borrows the last heartbeat that left a receipt.
     pub fn repeat(&self) -> RefMut<'_, Option<Box<Repeat>>> {
         self.repeat.borrow_mut()
+    }
+
+    /// Returns how long the client's authentication counts.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Whether the client was allowed to send heartbeats to a group by this version of the ACLs.

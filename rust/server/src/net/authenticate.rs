@@ -10,7 +10,8 @@ use rota_security::{
 use rota_wire::{
     RequestHeader,
     frame::{LENGTH_BYTES, frame_length},
-    sasl, versions,
+    sasl::{self, Authenticated},
+    versions,
 };
 use tokio::{select, time::sleep};
 
@@ -42,10 +43,26 @@ enum After {
 impl Channel {
     /// Authenticates the client. Returns whether the connection goes on.
     pub(super) async fn authenticate(&mut self, sasl: &Sasl) -> bool {
+        self.authenticate_from(sasl, Authentication::default()).await
+    }
+
+    /// Authenticates the client again, as the same user with the same mechanism. Returns whether the connection goes on.
+    pub(super) async fn authenticate_again(&mut self) -> bool {
+        let (Some(sasl), Some((user, mechanism))) = (self.event_loop.shared.sasl(), self.login.clone()) else {
+            return false;
+        };
+        let goes_on = self.authenticate_from(&sasl, Authentication::again(user, mechanism)).await;
+        if goes_on {
+            self.event_loop.shared.count_reauthentication();
+        }
+        goes_on
+    }
+
+    async fn authenticate_from(&mut self, sasl: &Sasl, state: Authentication) -> bool {
         // The delay of a failure does not count.
         let timeout = AUTHENTICATION_TIMEOUT + self.event_loop.shared.settings().failed_authentication_delay();
         let refusal = select! {
-            ended = self.exchange(sasl) => match ended {
+            ended = self.exchange(sasl, state) => match ended {
                 Ok(None) => return true,
                 Ok(Some(refusal)) => refusal,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Refusal::of_handshake(&error),
@@ -59,8 +76,7 @@ impl Channel {
     }
 
     /// Handles requests until the client is authenticated, or returns why it is not.
-    async fn exchange(&mut self, sasl: &Sasl) -> io::Result<Option<Refusal>> {
-        let mut state = Authentication::default();
+    async fn exchange(&mut self, sasl: &Sasl, mut state: Authentication) -> io::Result<Option<Refusal>> {
         loop {
             let frame = match self.next_frame().await? {
                 Ok(frame) => frame,
@@ -141,12 +157,11 @@ impl Channel {
                 After::GoOn
             }
             Reaction::Continue(bytes) => {
-                apis::sasl::authenticate(client, &header, 0, "", &bytes);
+                apis::sasl::authenticate(client, &header, Authenticated { bytes: &bytes, ..Authenticated::default() });
                 After::GoOn
             }
             Reaction::Done(bytes) => {
-                client.set_principal(&principal::of_user(state.user().unwrap_or_default()));
-                apis::sasl::authenticate(client, &header, 0, "", &bytes);
+                self.begin_session(state, &header, &bytes);
                 After::Authenticated
             }
             Reaction::NoSuchMechanism => {
@@ -156,7 +171,9 @@ impl Channel {
             }
             Reaction::Failed(message) => {
                 self.delay_failure().await;
-                apis::sasl::authenticate(&self.client, &header, SASL_AUTHENTICATION_FAILED, &message, b"");
+                let error = SASL_AUTHENTICATION_FAILED;
+                let answer = Authenticated { error, message: &message, ..Authenticated::default() };
+                apis::sasl::authenticate(&self.client, &header, answer);
                 After::Close(Refusal::NotAuthenticated)
             }
             Reaction::Illegal => {
@@ -165,6 +182,17 @@ impl Channel {
             }
             Reaction::Close => After::Close(Refusal::NoSasl),
         }
+    }
+
+    /// Answers that the client is authenticated, and for how long.
+    fn begin_session(&mut self, state: &Authentication, header: &RequestHeader<'_>, bytes: &[u8]) {
+        let (client, shared) = (&self.client, &self.event_loop.shared);
+        let lifetime_ms = shared.settings().max_reauthentication_ms();
+        client.session().set_lifetime(shared.clock().now().mono_ms, lifetime_ms);
+        let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| i64::try_from(lifetime_ms).unwrap_or(i64::MAX));
+        apis::sasl::authenticate(client, header, Authenticated { bytes, lifetime_ms, ..Authenticated::default() });
+        self.login = state.login().map(|(user, mechanism)| (user.to_owned(), mechanism));
+        client.set_principal(&principal::of_user(self.login.as_ref().map_or("", |(user, _)| user)));
     }
 
     /// Delays the answer of a failure, at most until the server ends the connection.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use rota_security::{dn, principal};
+use rota_security::{dn, principal, sasl::Mechanism};
 use rota_wire::{
     WireError,
     frame::{LENGTH_BYTES, frame_length},
@@ -72,6 +72,8 @@ enum Next {
     Parked,
     /// Wait until the member is resumed.
     Paused,
+    /// Write, then authenticate the client again, beginning with the request at the start of the buffer.
+    Authenticate,
     /// Wait for data to fetch.
     Fetch(Box<FetchWait>),
     /// Delay the answer or close, as a network fault demands.
@@ -91,6 +93,8 @@ pub struct Channel {
     /// Bytes read but not handled: an unfinished frame, or requests after a parked one.
     pub(super) buffered: BytesMut,
     pub(super) end_of_stream: bool,
+    /// User and mechanism of an authenticated client.
+    pub(super) login: Option<(String, Mechanism)>,
     /// Memory of a waiting fetch in bytes.
     waiting_bytes: usize,
     /// Weight of the requests since the last yield, in heartbeats.
@@ -111,6 +115,7 @@ impl Channel {
             late: Cell::new(None),
             buffered: BytesMut::new(),
             end_of_stream: false,
+            login: None,
             waiting_bytes: 0,
             turn_heartbeats: 0,
             has_more: false,
@@ -169,6 +174,8 @@ impl Channel {
                 Next::Turn if goes_on => {}
                 Next::Write | Next::Disturbed(_) => {}
                 _ if self.client.ending() != Ending::No => return Ok(()),
+                Next::Authenticate if self.authenticate_again().await => {}
+                Next::Authenticate => return Ok(()),
                 Next::Parked => {
                     self.wait_for_answer().await?;
                     self.disturb_parked_answer().await?;
@@ -290,6 +297,11 @@ impl Channel {
                 Ok(Handled::Answered) => {}
                 Ok(Handled::Parked) => break,
                 // The request stays in the buffer, to be handled again.
+                Ok(Handled::Authenticate) => return (handled - LENGTH_BYTES - length, Next::Authenticate),
+                Ok(Handled::Expired) => {
+                    self.event_loop.refused(&self.client, Refusal::SessionExpired);
+                    return (handled, Next::Close);
+                }
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
                 Ok(Handled::Disturbed(disturbance)) => return (handled, Next::Disturbed(disturbance)),

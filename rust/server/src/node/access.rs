@@ -49,6 +49,11 @@ impl Node {
         &self.shared.users
     }
 
+    /// Returns the monotonic time of the sessions of authenticated clients.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now().mono_ms
+    }
+
     /// Returns what the client of a request may do.
     pub fn access_of(&mut self, client: &Rc<Client>, api: &'static Api) -> Access {
         let (Some(known), Some(acls)) = (&mut self.known_acls, &self.shared.acls) else { return Access::OPEN };

@@ -36,6 +36,9 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
         return node.take_repeated(client, bytes, request_max_bytes, max);
     }
     let now = node.clock.now();
+    if client.session().is_over(now.mono_ms) {
+        return taken;
+    }
     let out = &mut *client.out();
     // The partition of the heartbeats whose deadlines the timer task does not know yet. One check serves all of them.
     let mut unarmed = None;
@@ -462,6 +465,19 @@ mod tests {
         scene.dispatch(&beat);
         scene.node.unload();
         assert_eq!(scene.take(&beat, 1), Taken::default(), "its coordinator is elsewhere");
+    }
+
+    #[test]
+    fn the_fast_path_ends_with_the_session() {
+        let mut scene = Scene::new(Clock::real());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        scene.client.session().set_lifetime(scene.node.clock.now().mono_ms, Some(1_000_000));
+        assert_eq!(scene.take(&good, 1).count, 1);
+        while scene.node.clock.now().mono_ms == 0 {}
+        scene.client.session().set_lifetime(0, Some(0));
+        assert_eq!(scene.take(&good, 1), Taken::default());
+        let general = apis::handle(&mut scene.node, &scene.client, &good[LENGTH_BYTES..]);
+        assert!(matches!(general, Ok(apis::Handled::Expired)));
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct SharedState {
     /// The users of the listeners with SASL.
     pub(super) users: UserStore,
     refusals: Refusals,
+    /// How often clients have authenticated again.
+    reauthentications: AtomicU64,
     /// Who may do what; `None`: everyone everything.
     pub(super) acls: Option<Acls>,
     /// What clients were refused.
@@ -112,6 +114,7 @@ impl SharedState {
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
+            reauthentications: AtomicU64::new(0),
             acls: None,
             denials: Arc::default(),
             mapping: MappingRules::default(),
@@ -152,6 +155,7 @@ impl SharedState {
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
+            reauthentications: AtomicU64::new(0),
             acls: None,
             denials: Arc::default(),
             mapping: MappingRules::default(),
@@ -286,6 +290,16 @@ impl SharedState {
     pub fn request_panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
         self.wakers.iter().for_each(|waker| waker.notify_one());
+    }
+
+    /// Counts a client that has authenticated again.
+    pub fn count_reauthentication(&self) {
+        self.reauthentications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often clients have authenticated again.
+    pub fn reauthentications(&self) -> u64 {
+        self.reauthentications.load(Ordering::Relaxed)
     }
 
     /// Returns the number of requests whose handler panicked.

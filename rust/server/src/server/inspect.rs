@@ -90,6 +90,11 @@ impl Server {
         self.shared.panics()
     }
 
+    /// Returns how often clients have authenticated again on their connection.
+    pub fn reauthentications(&self) -> u64 {
+        self.shared.reauthentications()
+    }
+
     /// Returns the number of open connections, and of requests that wait for their answer.
     pub fn load(&self) -> Result<(usize, usize), ServerError> {
         let loads =
