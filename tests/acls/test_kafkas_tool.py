@@ -78,6 +78,9 @@ def test_kafka_configs_sets_and_deletes_users(
     # Who may log in may ask.
     refused = tool("bob", *bob, "--add-config", credential, of=CONFIGS, password=PASSWORD)
     assert "ClusterAuthorizationException" in refused.stdout + refused.stderr
+    described = tool("admin", "--describe", *bob[1:], of=CONFIGS)
+    assert described.returncode == 0, described.stdout + described.stderr
+    assert "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-512=iterations=8192" in described.stdout
     removed = tool("admin", *bob, "--delete-config", "SCRAM-SHA-512", of=CONFIGS)
     assert removed.returncode == 0, removed.stdout + removed.stderr
     unknown = tool("admin", *bob, "--delete-config", "SCRAM-SHA-512", of=CONFIGS)

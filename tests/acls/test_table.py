@@ -53,6 +53,7 @@ REQUESTS: dict[str, tuple[int, Fields]] = {
     "DescribeAcls": (3, EVERY),
     "CreateAcls": (3, {"creations": [creation("ok")]}),
     "DeleteAcls": (3, {"filters": [EVERY]}),
+    "DescribeClientQuotas": (1, {"components": [], "strict": False}),
     "DescribeUserScramCredentials": (0, {"users": None}),
     "AlterUserScramCredentials": (0, {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}),
     "DescribeCluster": (0, {"include_cluster_authorized_operations": True}),

@@ -43,7 +43,20 @@ def describe(
     return Step(title, acls, "DescribeUserScramCredentials", 0, fields, user=user, count=count)
 
 
+def quotas(title: str, version: int, *components: Fields, user: str = "admin", acls: tuple[str, ...] = ()) -> Step:
+    """A question for quotas."""
+    fields = {"components": list(components), "strict": False}
+    return Step(f"DescribeClientQuotas, {title}", acls, "DescribeClientQuotas", version, fields, user=user)
+
+
+ANY_USER = {"entity_type": "user", "match_type": 2, "match": None}
+
 USER_STEPS: tuple[Step, ...] = (
+    quotas("all", 0),
+    quotas("of users", 1, ANY_USER),
+    quotas("of a user", 1, {"entity_type": "user", "match_type": 0, "match": "ana"}),
+    quotas("no rights", 1, ANY_USER, user="ana", acls=allow("DESCRIBE", *CLUSTER)),
+    quotas("DESCRIBE_CONFIGS", 1, ANY_USER, user="ana", acls=allow("DESCRIBE_CONFIGS", *CLUSTER)),
     describe("nobody is there", all_users=True),
     alter("no rights", upsertion("good1"), deletion("bob"), user="ana", acls=allow("DESCRIBE", *CLUSTER)),
     describe("no rights", "good1", user="ana"),

@@ -182,6 +182,12 @@ static CREATE_ACLS_CREATION: [Field; 7] = [
 ];
 static DELETE_ACLS: [Field; 1] = [Field::new("filters", Kind::Array(&Kind::Struct(&DESCRIBE_ACLS)))];
 
+static DESCRIBE_CLIENT_QUOTAS: [Field; 2] = [
+    Field::new("components", Kind::Array(&Kind::Struct(&DESCRIBE_CLIENT_QUOTAS_COMPONENT))),
+    Field::new("strict", BOOL),
+];
+static DESCRIBE_CLIENT_QUOTAS_COMPONENT: [Field; 3] =
+    [Field::new("entity_type", Kind::Str), Field::new("match_type", INT8), Field::new("match", Kind::Str).nullable(0)];
 static DESCRIBE_USER_SCRAM_CREDENTIALS: [Field; 1] =
     [Field::new("users", Kind::Array(&Kind::Struct(&DESCRIBE_USER_SCRAM_CREDENTIALS_USER))).nullable(0)];
 static DESCRIBE_USER_SCRAM_CREDENTIALS_USER: [Field; 1] = [Field::new("name", Kind::Str)];
@@ -247,6 +253,7 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::DELETE_ACLS => Some(&DELETE_ACLS),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
+        versions::DESCRIBE_CLIENT_QUOTAS => Some(&DESCRIBE_CLIENT_QUOTAS),
         versions::DESCRIBE_USER_SCRAM_CREDENTIALS => Some(&DESCRIBE_USER_SCRAM_CREDENTIALS),
         versions::ALTER_USER_SCRAM_CREDENTIALS => Some(&ALTER_USER_SCRAM_CREDENTIALS),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),

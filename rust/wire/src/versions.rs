@@ -56,6 +56,8 @@ pub const DELETE_GROUPS: i16 = 42;
 pub const INCREMENTAL_ALTER_CONFIGS: i16 = 44;
 /// Key of `OffsetDelete`.
 pub const OFFSET_DELETE: i16 = 47;
+/// Key of `DescribeClientQuotas`.
+pub const DESCRIBE_CLIENT_QUOTAS: i16 = 48;
 /// Key of `DescribeUserScramCredentials`.
 pub const DESCRIBE_USER_SCRAM_CREDENTIALS: i16 = 50;
 /// Key of `AlterUserScramCredentials`.
@@ -112,7 +114,7 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 for librdkafka, and served from 3. `ConsumerGroupHeartbeat` and
 /// `ConsumerGroupDescribe` are advertised even if the consumer protocol is switched off, as by Kafka: librdkafka would
 /// retry for ever without them, and gets an error with them.
-pub static APIS: [Api; 31] = [
+pub static APIS: [Api; 32] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -139,6 +141,7 @@ pub static APIS: [Api; 31] = [
     api(DELETE_GROUPS, "DeleteGroups", 0, 3, 2),
     api(INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1),
     api(OFFSET_DELETE, "OffsetDelete", 0, 0, NEVER),
+    api(DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
     api(DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0),
     api(ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0, 0),
     api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),

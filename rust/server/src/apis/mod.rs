@@ -17,6 +17,7 @@ mod delete_acls;
 mod delete_groups;
 mod delete_topics;
 mod describe_acls;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
@@ -76,7 +77,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every served API, by key.
-static HANDLERS: [(i16, Handler); 31] = [
+static HANDLERS: [(i16, Handler); 32] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -103,6 +104,7 @@ static HANDLERS: [(i16, Handler); 31] = [
     (versions::DELETE_GROUPS, delete_groups::handle),
     (versions::INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs::handle),
     (versions::OFFSET_DELETE, offset_delete::handle),
+    (versions::DESCRIBE_CLIENT_QUOTAS, describe_client_quotas::handle),
     (versions::DESCRIBE_USER_SCRAM_CREDENTIALS, describe_user_scram_credentials::handle),
     (versions::ALTER_USER_SCRAM_CREDENTIALS, alter_user_scram_credentials::handle),
     (versions::DESCRIBE_CLUSTER, describe_cluster::handle),

@@ -337,6 +337,18 @@ static DELETE_ACLS: [Field; 2] = [
     Field::new("throttle_time_ms", INT32),
     Field::new("filter_results", Kind::Array(&Kind::Struct(&DELETE_ACLS_RESULTS))),
 ];
+static CLIENT_QUOTA_ENTITY: [Field; 2] = [Field::new("entity_type", STR), Field::new("entity_name", STR).nullable(0)];
+static CLIENT_QUOTA_VALUE: [Field; 2] = [Field::new("key", STR), Field::new("value", INT64)];
+static CLIENT_QUOTA: [Field; 2] = [
+    Field::new("entity", Kind::Array(&Kind::Struct(&CLIENT_QUOTA_ENTITY))),
+    Field::new("values", Kind::Array(&Kind::Struct(&CLIENT_QUOTA_VALUE))),
+];
+static DESCRIBE_CLIENT_QUOTAS: [Field; 4] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("entries", Kind::Array(&Kind::Struct(&CLIENT_QUOTA))).nullable(0),
+];
 static CREDENTIAL_INFO: [Field; 2] = [Field::new("mechanism", INT8), Field::new("iterations", INT32)];
 static DESCRIBE_USER_SCRAM_CREDENTIALS_RESULTS: [Field; 4] = [
     Field::new("user", STR),
@@ -480,6 +492,7 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),
         versions::CREATE_ACLS => Some(&CREATE_ACLS),
         versions::DELETE_ACLS => Some(&DELETE_ACLS),
+        versions::DESCRIBE_CLIENT_QUOTAS => Some(&DESCRIBE_CLIENT_QUOTAS),
         versions::DESCRIBE_USER_SCRAM_CREDENTIALS => Some(&DESCRIBE_USER_SCRAM_CREDENTIALS),
         versions::ALTER_USER_SCRAM_CREDENTIALS => Some(&ALTER_USER_SCRAM_CREDENTIALS),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),

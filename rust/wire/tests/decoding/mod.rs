@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use kafka_protocol::messages::{
     AlterUserScramCredentialsRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteAclsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    DescribeUserScramCredentialsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    DeleteAclsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest, DescribeClusterRequest,
+    DescribeConfigsRequest, DescribeUserScramCredentialsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
     RequestHeader, WireError,
@@ -56,6 +56,9 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::DESCRIBE_ACLS => decode_body::<DescribeAclsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_ACLS => decode_body::<CreateAclsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_ACLS => decode_body::<DeleteAclsRequest>(key, version, &bytes()).map(drop),
+        versions::DESCRIBE_CLIENT_QUOTAS => {
+            decode_body::<DescribeClientQuotasRequest>(key, version, &bytes()).map(drop)
+        }
         versions::DESCRIBE_USER_SCRAM_CREDENTIALS => {
             decode_body::<DescribeUserScramCredentialsRequest>(key, version, &bytes()).map(drop)
         }

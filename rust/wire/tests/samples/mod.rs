@@ -6,12 +6,12 @@ use kafka_protocol::{
     messages::{
         AlterUserScramCredentialsRequest, ApiVersionsRequest, ConsumerGroupDescribeRequest,
         ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-        DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClusterRequest,
-        DescribeConfigsRequest, DescribeGroupsRequest, DescribeUserScramCredentialsRequest, FetchRequest,
-        FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
-        JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
-        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-        ProducerId, SyncGroupRequest, TopicName,
+        DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest,
+        DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, DescribeUserScramCredentialsRequest,
+        FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest,
+        InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
+        MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
+        ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
         alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
         consumer_group_heartbeat_request::TopicPartitions,
         create_acls_request::AclCreation,
@@ -19,6 +19,7 @@ use kafka_protocol::{
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_acls_request::DeleteAclsFilter,
         delete_topics_request::DeleteTopicState,
+        describe_client_quotas_request::ComponentData,
         describe_configs_request::DescribeConfigsResource,
         describe_user_scram_credentials_request::UserName,
         fetch_request::{FetchPartition, FetchTopic, ForgottenTopic},
@@ -74,6 +75,13 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
         | versions::INCREMENTAL_ALTER_CONFIGS
         | versions::DESCRIBE_CLUSTER => described_body(api.key, version),
         versions::DESCRIBE_ACLS | versions::CREATE_ACLS | versions::DELETE_ACLS => acls_body(api.key, version),
+        versions::DESCRIBE_CLIENT_QUOTAS => {
+            let component = |name: Option<StrBytes>| {
+                ComponentData::default().with_entity_type(text("user")).with_match_type(2).with_match(name)
+            };
+            let components = vec![component(Some(text("größe"))), component(None)];
+            encoded(&DescribeClientQuotasRequest::default().with_components(components).with_strict(true), version)
+        }
         versions::DESCRIBE_USER_SCRAM_CREDENTIALS => {
             let users = ["ana", "größe"].map(|name| UserName::default().with_name(text(name)));
             encoded(&DescribeUserScramCredentialsRequest::default().with_users(Some(users.to_vec())), version)
