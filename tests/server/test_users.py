@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import re
+import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from rota.sasl import AuthenticationError, authentication
 from rota.security import Login
 from tests.acls.asking import APIS, Asker
 from tests.clients.eventually import eventually
+from tests.commands.test_serve import serving
 
 PASSWORD, NEW = "correct-horse-battery", "staple-of-the-day"  # of a server of this test only
 SALT = b"salt-of-the-test"
@@ -227,11 +230,47 @@ def test_secrets_of_changed_users_are_nowhere(tmp_path: Path, users: Path, is_te
     assert any("AlterUserScramCredentials" in line for line in said)
     written = [path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert written
+    assert not shown(users, said, written)
+    assert not any(secret in users.read_text() for secret in (PASSWORD, NEW, *derived()))
+
+
+def derived() -> list[str]:
+    """What PBKDF2 makes of the new password, as texts."""
+    keys = [salted(NEW, mechanism) for mechanism in HASHES]
+    return [shape for key in keys for shape in (key.hex(), base64.b64encode(key).decode(), repr(key)[2:-1])]
+
+
+def shown(users: Path, said: Iterable[str], written: Iterable[bytes]) -> list[str]:
+    """The secrets that are in texts or files."""
     keys = [part for line in users.read_text().splitlines()[1:] for part in line.split()[2].split(":")[2:]]
-    derived = [salted(NEW, mechanism) for mechanism in HASHES]
-    shapes = [shape for key in derived for shape in (key.hex(), base64.b64encode(key).decode(), repr(key)[2:-1])]
-    for secret in (PASSWORD, NEW, *keys, *shapes):
-        assert not any(secret in text for text in said), secret
-        assert not any(secret.encode() in data for data in written), secret
-    assert not any(key in data for key in derived for data in written)
-    assert not any(secret in users.read_text() for secret in (PASSWORD, NEW, *shapes))
+    assert len(keys) > 2
+    text, data = "\n".join(said), b"".join(written)
+    secrets = [PASSWORD, NEW, *keys, *derived()]
+    found = [secret for secret in secrets if secret in text or secret.encode() in data]
+    return found + [str(key) for key in (salted(NEW, mechanism) for mechanism in HASHES) if key in data]
+
+
+def test_secrets_of_changed_users_are_in_no_output_of_the_command(tmp_path: Path, users: Path) -> None:
+    data, acls = tmp_path / "data", tmp_path / "acls"
+    acls.write_text("ALLOW User:ana * ALL CLUSTER LITERAL kafka-cluster\n")
+    options = ["--users", str(users), "--sasl", ",".join(MECHANISMS), "--acls", str(acls), "--data", str(data)]
+    options += ["--trace", "--journal", "--set", "connection.failed.authentication.delay.ms=0"]
+    with serving(*options) as (process, first_line):
+        found = re.search(r"on ([\d.]+):(\d+)", first_line)
+        assert found, first_line
+        address = (found[1], int(found[2]))
+        fields = {"deletions": [], "upsertions": [upsertion("bob", NEW), upsertion("cleo", NEW, iterations=1)]}
+        for user, password, codes in (("ana", PASSWORD, [0, 93]), ("bob", NEW, [31, 31])):
+            with Asker(address, user, password) as asker:
+                answer = asker.ask("AlterUserScramCredentials", 0, fields)
+                assert [result["error_code"] for result in answer["results"]] == codes
+        for mechanism in MECHANISMS:
+            assert not logs_in(address, Login(mechanism, "bob", PASSWORD))
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=WITHIN_S)
+    assert any("AlterUserScramCredentials" in text for text in said)
+    assert any("failed to authenticate" in text for text in said)
+    assert any("User:bob is Denied operation = ALTER" in text for text in said)
+    written = [path.read_bytes() for path in data.rglob("*") if path.is_file()]
+    assert written
+    assert not shown(users, [first_line, *said], written)
