@@ -11,7 +11,9 @@ use super::context::Context;
 pub type Refused = (i16, &'static str);
 
 /// Kafka's error `SECURITY_DISABLED`.
-pub const SECURITY_DISABLED: Refused = (54, "No Authorizer is configured.");
+pub const SECURITY_DISABLED: i16 = 54;
+
+const NO_AUTHORIZER: Refused = (SECURITY_DISABLED, "No Authorizer is configured.");
 
 /// Kafka's error for a right that the client lacks on the cluster.
 pub const NOT_ALLOWED: Refused = (ErrorCode::ClusterAuthorizationFailed as i16, "Cluster authorization failed.");
@@ -25,7 +27,7 @@ const ANY: i8 = 1;
 /// Checks that there is an authorizer, and that the client may do this on the cluster.
 pub fn check(context: &mut Context<'_>, operation: Operation) -> Result<(), Refused> {
     if context.node.acls().is_none() {
-        return Err(SECURITY_DISABLED);
+        return Err(NO_AUTHORIZER);
     }
     if context.access().allows_on_cluster(operation) { Ok(()) } else { Err(NOT_ALLOWED) }
 }

@@ -20,9 +20,12 @@ use rota_security::{
 use rota_wire::WireError;
 
 use super::{
-    acls::{ITEMS_MAX, NOT_ALLOWED, SECURITY_DISABLED},
+    acls::{ITEMS_MAX, NOT_ALLOWED, Refused, SECURITY_DISABLED},
     context::{Context, Outcome},
 };
+
+/// The server has no listener with SASL.
+const NO_USERS: Refused = (SECURITY_DISABLED, "The server has no users: start it with --users.");
 
 /// Sets and deletes credentials, durably, and answers each user.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
@@ -30,12 +33,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     if request.deletions.len() + request.upsertions.len() > ITEMS_MAX {
         return Err(WireError::TooManyElements { field: "upsertions" });
     }
-    let results = if context.access().allows_on_cluster(Operation::Alter) {
-        altered(context, &request)
-    } else {
+    let refused = |(code, message): Refused| {
         let names: BTreeSet<&str> = alterations(&request).map(|alteration| alteration.name).collect();
-        let (code, message) = NOT_ALLOWED;
         names.into_iter().map(|name| result(name, code, Some(message.to_owned()))).collect()
+    };
+    let results = if !context.access().allows_on_cluster(Operation::Alter) {
+        refused(NOT_ALLOWED)
+    } else if context.node.users().sasl().is_none() {
+        refused(NO_USERS)
+    } else {
+        altered(context, &request)
     };
     Ok(context.answer(&AlterUserScramCredentialsResponse::default().with_results(results)))
 }
@@ -68,9 +75,7 @@ fn altered(context: &Context<'_>, request: &AlterUserScramCredentialsRequest) ->
         (changes, decided)
     };
     let (decided, stored) = context.node.users().change(plan);
-    let has_users = context.node.users().sasl().is_some();
-    let answer = |(name, decided): (&str, Result<(), (i16, &'static str)>)| match (decided, &stored) {
-        (Err(_) | Ok(()), Err(reason)) if !has_users => result(name, SECURITY_DISABLED.0, Some(reason.clone())),
+    let answer = |(name, decided): (&str, Result<(), Refused>)| match (decided, &stored) {
         (Err((code, message)), _) => result(name, code, Some(message.to_owned())),
         (Ok(()), Err(reason)) => result(name, ErrorCode::KafkaStorageError.code(), Some(reason.clone())),
         (Ok(()), Ok(())) => result(name, ErrorCode::None.code(), None),

@@ -57,7 +57,9 @@ impl UserStore {
     /// returns, and count for every connection from now on. Errors: why they are not; then nothing has changed.
     pub fn change<R>(&self, plan: impl FnOnce(&Users) -> (Vec<Change>, R)) -> (R, Result<(), String>) {
         let mut replaced = self.lock();
-        let Some(sasl) = self.sasl() else { return (plan(&Users::new([0; 32])).1, Err(NO_USERS.to_owned())) };
+        let Some(sasl) = self.sasl() else {
+            return (plan(&Users::new([0; 32])).1, Err("there are no users".to_owned()));
+        };
         let read = self.file.as_deref().map(read).transpose();
         let (text, mut users) = match read {
             Ok(None) => (None, sasl.users.clone()),
@@ -88,8 +90,6 @@ impl UserStore {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-const NO_USERS: &str = "The server has no users: start it with --users.";
 
 fn secret() -> Result<[u8; 32], String> {
     random::bytes().ok_or_else(|| "the system has no random bytes".to_owned())
