@@ -160,10 +160,10 @@ impl Node {
     /// Handles the client's last heartbeat again. Returns whether its answer is the same.
     fn repeat(&mut self, client: &Client, repeat: &Repeat) -> bool {
         self.catch_up();
-        if !self.may_heartbeat(client, repeat.group_id.as_bytes()) {
+        let now = self.clock.now();
+        if client.session().is_over(now.mono_ms) || !self.may_heartbeat(client, repeat.group_id.as_bytes()) {
             return false;
         }
-        let now = self.clock.now();
         let coordinator = self.coordinators.get_mut(repeat.partition as usize).and_then(Option::as_mut);
         coordinator.is_some_and(|coordinator| coordinator.repeat_heartbeat(now, &repeat.receipt))
     }
@@ -391,9 +391,9 @@ mod tests {
             out.nullable_str(None);
             out.nullable_str(None);
             if epoch == 0 {
-                out.count(0)
+                out.count(0);
             } else {
-                out.raw(NULL)
+                out.raw(NULL);
             }
             out.no_tags();
         })
@@ -448,6 +448,16 @@ mod tests {
         let coordinator = scene.node.coordinator(scene.node.partition_of("consumers")).unwrap();
         assert!(coordinator.next_deadline().is_some());
         assert_eq!(Some(scene.node.armed_ms), coordinator.next_deadline());
+    }
+
+    #[test]
+    fn repeated_heartbeats_take_the_general_path_after_the_end_of_the_authentication() {
+        let mut scene = consumer_scene(Clock::real());
+        let beat = consumer_heartbeat(2, "m", EPOCH);
+        scene.dispatch(&beat);
+        assert_eq!(scene.take(&beat, 1).count, 1);
+        scene.client.session().set_lifetime(0, Some(0));
+        assert_eq!(scene.take(&beat, 1), Taken::default());
     }
 
     #[test]
