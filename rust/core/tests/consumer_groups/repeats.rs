@@ -87,7 +87,7 @@ fn take_in(known: &mut (i32, String), answer: &str) {
     let Some((epoch, assigned)) = answer.split_once(' ') else { return };
     let Ok(epoch) = epoch.parse() else { return };
     if let Some(assigned) = assigned.strip_prefix('[') {
-        known.1 = assigned.trim_end_matches(']').to_owned();
+        assigned.trim_end_matches(']').clone_into(&mut known.1);
     } else if assigned != "-" {
         // A refusal; its code is no epoch.
         known.0 = 0;
