@@ -1,4 +1,4 @@
-"""What depends on the operating system: processes, their CPU time, the cores they run on, and owners of files.
+"""What depends on the operating system: processes, signals and CPU time, the cores they run on, and owners of files.
 
 No other module calls what only some systems have (`tests/checks/test_platforms.py`).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
@@ -16,6 +16,12 @@ def kill(pid: int) -> None:
     """End a process at once. Raises OSError if it has ended, or is another user's."""
     # Windows has no SIGKILL; there any number that is no console event ends the process.
     os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def on_hangup(call: Callable[[], object]) -> None:
+    """Call this at each SIGHUP, in the main thread, where the system has that signal."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: call())
 
 
 def descendants(pid: int) -> list[int]:

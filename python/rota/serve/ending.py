@@ -14,6 +14,7 @@ import rota
 from rota.exits import FAILED, INTERRUPTED, fail
 from rota.reporting import Report
 from rota.server import Server
+from rota.system import on_hangup
 from rota.trace import Sink
 
 LIFE_SIGN_SECONDS = 1.0
@@ -36,8 +37,8 @@ class Ending:
 
     def reload_on_hangup(self, server: Server) -> None:
         """From now on SIGHUP does not end the process, but has files read again, if the server has some."""
-        if hasattr(signal, "SIGHUP") and server.reads_files:
-            signal.signal(signal.SIGHUP, lambda *_: self._hung_up.set())
+        if server.reads_files:
+            on_hangup(self._hung_up.set)
 
     def wait(self, server: Server) -> bool:
         """Wait for the signal. Raises rota.ServerError if a node ends by itself. Gives whether its data was well.

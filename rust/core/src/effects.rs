@@ -1,7 +1,7 @@
 //! Effects of a step: answers and appends, passed to a sink as they arise.
 
 use crate::{
-    consumer_group::table::Stamp,
+    consumer_group::stamp::Stamp,
     history::Rebalance,
     purgatory::OpId,
     records::Record,

@@ -13,6 +13,7 @@ pub mod patterns;
 pub mod re2;
 mod re2_classes;
 pub mod reconcile;
+pub mod stamp;
 pub mod table;
 pub mod target;
 pub mod topics;

@@ -4,14 +4,10 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::group::ConsumerGroup;
-
-/// The place of a group's stamp, and the stamp. No stamp is used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    place: u32,
-    value: u64,
-}
+use super::{
+    group::ConsumerGroup,
+    stamp::{Stamp, Stamps},
+};
 
 /// Consumer groups by id. They are read as in a map. Each access that may change a group gives it a new [`Stamp`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,39 +17,6 @@ pub struct GroupTable {
     /// Not part of the state: stamps only say what has not changed.
     #[serde(skip)]
     stamps: Stamps,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Stamps {
-    of_places: Vec<u64>,
-    free: Vec<u32>,
-    last: u64,
-}
-
-impl Stamps {
-    fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    /// Gives the group at `place` a new stamp, and a place if it has none.
-    fn renew(&mut self, place: &mut Option<u32>) {
-        let value = self.next();
-        let place = *place.get_or_insert_with(|| {
-            self.free.pop().unwrap_or_else(|| {
-                self.of_places.push(value);
-                (self.of_places.len() - 1) as u32
-            })
-        });
-        self.of_places[place as usize] = value;
-    }
-
-    fn release(&mut self, place: &mut Option<u32>) {
-        if let Some(place) = place.take() {
-            self.of_places[place as usize] = self.next();
-            self.free.push(place);
-        }
-    }
 }
 
 impl Deref for GroupTable {
@@ -67,14 +30,13 @@ impl Deref for GroupTable {
 impl GroupTable {
     /// The stamp of a group; `None`: nothing has changed it since it was deserialized.
     pub fn stamp(&self, group: &ConsumerGroup) -> Option<Stamp> {
-        let place = group.place?;
-        Some(Stamp { place, value: *self.stamps.of_places.get(place as usize)? })
+        self.stamps.at(group.place?)
     }
 
     /// Whether the group that had this stamp cannot have changed since.
     #[inline]
     pub fn holds(&self, stamp: Stamp) -> bool {
-        self.stamps.of_places.get(stamp.place as usize) == Some(&stamp.value)
+        self.stamps.at(stamp.place) == Some(stamp)
     }
 
     /// Gives all groups new stamps.
@@ -182,6 +144,6 @@ mod tests {
         let again = table.stamp(&table["a"]).unwrap();
         assert_eq!(again.place, stamp.place);
         assert!(table.holds(again) && !table.holds(stamp));
-        assert_eq!(table.stamps.of_places.len(), 2, "places are used again");
+        assert_eq!(table.stamps.places(), 2, "places are used again");
     }
 }

@@ -6,7 +6,7 @@
 mod disk;
 mod forgetful;
 mod overlay;
-mod platform;
+pub mod platform;
 
 use std::{any::Any, fmt, io, path::Path, sync::Arc};
 

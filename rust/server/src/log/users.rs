@@ -1,12 +1,13 @@
 //! The users of a server: one set for all nodes, and its file. A request that changes users replaces the file.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
+use rota_log::files::platform;
 use rota_security::{
     random,
     sasl::{
@@ -116,43 +117,17 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _kept = fs::remove_file(&temporary);
     }
     written?;
-    sync_dir(dir)
+    platform::sync_dir(dir)
 }
 
 fn write_like(like: &Path, path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    platform::keep_private(&mut options);
     let mut file = options.open(path)?;
-    let before = fs::metadata(like)?;
-    keep_owner(&file, &before)?;
-    file.set_permissions(before.permissions())?;
+    platform::keep_owner(&file, &fs::metadata(like)?)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-#[cfg(unix)]
-fn keep_owner(file: &File, before: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let now = file.metadata()?;
-    let owner = (before.uid(), before.gid());
-    if (now.uid(), now.gid()) == owner { Ok(()) } else { fchown(file, Some(owner.0), Some(owner.1)) }
-}
-
-#[cfg(not(unix))]
-fn keep_owner(_: &File, _: &fs::Metadata) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
@@ -198,21 +173,6 @@ mod tests {
         assert!(sasl.users.has("bob", "two") && sasl.users.has("cleo", "three"));
         assert_eq!((store.take_replaced(), store.take_replaced()), (Some(mark(&path)), None));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn mode_and_symbolic_link_stay() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let (path, link) = (dir.path().join("users"), dir.path().join("link"));
-        fs::write(&path, line("ana", "one")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(store(&link).change(|_| (vec![set("bob", "two")], ())).1, Ok(()));
-        assert!(link.is_symlink());
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert!(fs::read_to_string(&path).unwrap().contains("bob"));
     }
 
     #[test]

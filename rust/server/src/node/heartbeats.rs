@@ -457,6 +457,7 @@ mod tests {
         scene.dispatch(&beat);
         assert_eq!(scene.take(&beat, 1).count, 1);
         scene.client.session().set_lifetime(0, Some(0));
+        while scene.node.clock.now().mono_ms == 0 {}
         assert_eq!(scene.take(&beat, 1), Taken::default());
     }
 
