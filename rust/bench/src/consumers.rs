@@ -44,6 +44,8 @@ pub struct ConsumerCrowd {
     spans: Vec<(usize, usize)>,
     /// What the connection of each member keeps of its last heartbeat.
     kept: Vec<(RepeatedRequest, Option<Receipt>)>,
+    /// The next one to send a heartbeat, so that runs of less than a whole pass visit all members.
+    at: usize,
 }
 
 /// A member while its group is built.
@@ -119,7 +121,8 @@ impl ConsumerCrowd {
         let topic = TopicMetadata { name: TOPIC.into(), topic_id: TOPIC_ID, partitions, racks: Vec::new() };
         coordinator.topics_changed(&[topic], now);
         coordinator.loaded(now, &mut Received::default());
-        let mut crowd = ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new(), kept: Vec::new() };
+        let mut crowd =
+            ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new(), kept: Vec::new(), at: 0 };
         let mut spans = Vec::with_capacity(members);
         while spans.len() < members {
             let group = format!("group-{}", spans.len() / GROUP_MEMBERS);
@@ -133,6 +136,8 @@ impl ConsumerCrowd {
         }
         crowd.kept.resize_with(members, Default::default);
         crowd.spans = (0..members).map(|at| spans[at.wrapping_mul(STRIDE) % members]).collect();
+        // Each member has sent one heartbeat since its group changed last: the others equal it.
+        crowd.pass(&mut BytesMut::new())?;
         Ok(crowd)
     }
 
@@ -196,13 +201,13 @@ impl ConsumerCrowd {
 
     /// Sends the heartbeats of all members for about `duration`: epochs only, as between two rebalances.
     pub fn requests(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
-        let (began, mut at, mut count) = (Instant::now(), 0, 0);
+        let (began, mut count) = (Instant::now(), 0);
         let mut out = BytesMut::with_capacity(BATCH * 64);
         while began.elapsed() < duration {
-            let end = self.spans.len().min(at + BATCH);
-            self.batch(at..end, &mut out)?;
-            count += (end - at) as u64;
-            at = if end == self.spans.len() { 0 } else { end };
+            let end = self.spans.len().min(self.at + BATCH);
+            self.batch(self.at..end, &mut out)?;
+            count += (end - self.at) as u64;
+            self.at = if end == self.spans.len() { 0 } else { end };
         }
         Ok(HeartbeatRun { count, elapsed: began.elapsed() })
     }
