@@ -1,8 +1,8 @@
 """The processes that tests start: they get the usual signals, and none outlives the test that started it.
 
-pytest may run below a shell that ignores SIGINT (`nohup`, a script's background job), and children inherit that. A test
-that fails half way may not reach the line that ends its process. `tests/conftest.py` calls these functions around every
-test, so that a test need not.
+pytest may run below a shell that ignores SIGINT or SIGHUP (a script's background job, `nohup`). Children inherit
+that. A test that fails half way may not reach the line that ends its process. `tests/conftest.py` calls these
+functions around every test, so that a test need not.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ KEPT_BY_LIBRARIES = ("multiprocessing.resource_tracker", "multiprocessing.forkse
 
 
 def prepare() -> None:
-    """Give children the default SIGINT, and become the parent of children's children that lose theirs."""
+    """Give children the default SIGINT and SIGHUP, and become the parent of children's children that lose theirs."""
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    # A handler, so that pytest itself still outlives its terminal; children do not inherit handlers.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

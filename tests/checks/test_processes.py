@@ -1,4 +1,4 @@
-"""No process outlives its test, however the test ends, and Ctrl-C reaches a child also below `nohup`."""
+"""No process outlives its test, however the test ends, and signals reach a child also below `nohup`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ def test_whose_child_left_a_child():
 
 
 def test_that_ends_its_own():
-    with subprocess.Popen(LONG) as child:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) == -signal.SIGINT
+    for number in (signal.SIGINT, signal.SIGHUP):
+        with subprocess.Popen(LONG) as child:
+            child.send_signal(number)
+            assert child.wait(30) == -number
 """
 
 
 def test_what_a_test_leaves_behind_is_killed_and_fails_it(tmp_path: Path) -> None:
     (tmp_path / "test_planted.py").write_text(PLANTED.replace("NAME", tmp_path.name))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", str(tmp_path)]
-    # As a script's background job does it.
+    # As a script's background job and `nohup` do it.
     done = subprocess.run(
-        ["bash", "-c", 'trap "" INT; "$@"', "bash", *command],
+        ["bash", "-c", 'trap "" INT HUP; "$@"', "bash", *command],
         cwd=ROOT,
         capture_output=True,
         text=True,
