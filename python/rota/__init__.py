@@ -4,6 +4,7 @@ Start here:
 
 - `Server`: a Kafka-compatible server inside this process.
 - `Tls` and `Authority`: its certificates, your own or throw-away ones.
+- `TokenIssuer`: a throw-away issuer of tokens for OAUTHBEARER.
 - `VirtualClock`: time that a test moves by hand.
 - The pytest fixtures `rota_server` and `rota_clock`, which the plugin `rota.pytest_plugin` registers.
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rota import protocol as protocol
     from rota.member import Member, MemberError, MemberSettings
     from rota.security import Authority, Certificate, Tls
+    from rota.tokens import TokenIssuer
 
 __all__ = [
     "Authority",
@@ -62,6 +64,7 @@ __all__ = [
     "ServerError",
     "SnapshotError",
     "Tls",
+    "TokenIssuer",
     "VirtualClock",
     "__version__",
 ]
@@ -75,6 +78,7 @@ LAZY_NAMES = {
     "MemberError": "member",
     "MemberSettings": "member",
     "Tls": "security",
+    "TokenIssuer": "tokens",
 }
 
 

@@ -2041,6 +2041,19 @@ class Authority:
         """
 
 @final
+class TokenIssuer:
+    """A throw-away issuer of tokens, the base of `rota.TokenIssuer`. Its key exists in memory only."""
+
+    def __new__(cls, key_id: str) -> Self: ...
+    @property
+    def key(self) -> str:
+        """Its public key, an element of a JSON web key set."""
+    def sign(self, claims: str) -> str:
+        """A token with these claims, which are JSON."""
+    def rotate(self, key_id: str) -> None:
+        """Replace the key by a new one."""
+
+@final
 class Server:
     """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
     lock.
@@ -2063,6 +2076,8 @@ class Server:
         sasl: tuple[list[str], Path | None, dict[str, str]] | None = None,
         allow_plaintext_passwords: bool = False,
         acls: list[str] | None = None,
+        keys: str | None = None,
+        allow_unsecured_tokens: bool = False,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2071,6 +2086,8 @@ class Server:
         `sasl`: (names of mechanisms, path of a users file, passwords by user name).
         `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
         `acls`: ACLs, a line each, which switch authorization on.
+        `keys`: the JSON web key set of the issuer of tokens, if no setting names it.
+        `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         """
     def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:
@@ -2089,6 +2106,17 @@ class Server:
         """Why files could not be read again; None if the server has no files of TLS or users."""
     def take_reloads(self) -> list[tuple[bool, str]]:
         """Whether files were read again, and which or why not, for each time since the last call."""
+    def set_keys(self, text: str) -> None:
+        """Set the keys of the issuer of tokens, for new connections. Raises ValueError if they are no key set."""
+    def take_keys(self, text: str | None, failure: str | None = None) -> None:
+        """Take the key set that was fetched from its URL, or why it was not. A wrong one changes nothing."""
+    def key_fetching(self) -> tuple[str, int, int, int] | None:
+        """URL of the keys of tokens, and ms between fetches, until the first retry, and at most until the next."""
+    def wait_for_key_demand(self, timeout_ms: int) -> bool | None:
+        """Whether a token was signed by an unknown key within this time; None if the server stops."""
+    @property
+    def wall_ms(self) -> int:
+        """The wall time of its clock."""
     def acls(self) -> list[str] | None:
         """Return the ACLs, a line each; None without an authorizer."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota._rota import nearest
 from rota.exits import reason_of
-from rota.security import MECHANISMS, Login
+from rota.security import MECHANISMS, TOKENS, Login
 
 if TYPE_CHECKING:
     import ssl
@@ -33,6 +33,7 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 JAAS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 
 PROTOCOL, MECHANISM, JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a name
 CHECK_HOST, KEY_PASSWORD = "ssl.endpoint.identification.algorithm", "ssl.key.password"
 CA_FILE, CA_TEXT = "ssl.truststore.location", "ssl.truststore.certificates"
 STORE, CHAIN_TEXT, KEY_FILE, KEY_TEXT = (
@@ -42,13 +43,14 @@ STORE, CHAIN_TEXT, KEY_FILE, KEY_TEXT = (
     "ssl.keystore.key",
 )
 KNOWN = (
-    *(PROTOCOL, MECHANISM, JAAS_CONFIG, CHECK_HOST, KEY_PASSWORD, CA_FILE, CA_TEXT),
+    *(PROTOCOL, MECHANISM, JAAS_CONFIG, TOKEN_URL, CHECK_HOST, KEY_PASSWORD, CA_FILE, CA_TEXT),
     *(STORE, CHAIN_TEXT, KEY_FILE, KEY_TEXT, *STORE_TYPES),
 )
 """What has an effect here."""
 SECURITY = ("security.", "sasl.", "ssl.")
 """How names begin that are not passed over if they are unknown."""
 WITHOUT_EFFECT = {"ssl.protocol", "ssl.enabled.protocols", "ssl.provider", "ssl.secure.random.implementation"}
+WITHOUT_EFFECT |= {"sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"}
 
 
 class PropertyError(ValueError):
@@ -91,6 +93,25 @@ def credentials(where: str, value: str) -> tuple[str, str]:
     if "username" not in found or "password" not in found:
         raise PropertyError(f"{where}: sasl.jaas.config has no username and password")
     return found["username"], found["password"]
+
+
+def token_file(where: str, url: str) -> Path:
+    """The file of a token, `sasl.oauthbearer.token.endpoint.url`. Raises PropertyError for another URL."""
+    import urllib.parse
+    import urllib.request
+
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
+        raise PropertyError(
+            f"{where}: {TOKEN_URL} is `{url}`: rota asks no server for tokens; write a token to a file, and give "
+            "`file:///PATH`"
+        )
+    path = Path(urllib.request.url2pathname(parts.path))
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise PropertyError(f"{where}: {TOKEN_URL} is `{url}`: {error.strerror}") from None
+    return path
 
 
 def check_store(where: str, name: str, value: str) -> None:
@@ -151,10 +172,11 @@ class ClientSecurity:
         protocol = found.get(PROTOCOL, "PLAINTEXT")
         login = None
         if protocol.startswith("SASL_"):
-            for name in (MECHANISM, JAAS_CONFIG):
+            has_token = found.get(MECHANISM) == TOKENS
+            for name in (MECHANISM, TOKEN_URL if has_token else JAAS_CONFIG):
                 if name not in found:
                     raise PropertyError(f"{where}: {PROTOCOL} is `{protocol}`, which needs {name}")
-            login = Login(found[MECHANISM], *credentials(where, found[JAAS_CONFIG]))
+            login = _bearing(where, found) if has_token else _known(where, found)
         store = found.get(STORE)
         security = ClientSecurity(
             protocol,
@@ -205,9 +227,23 @@ class ClientSecurity:
             config |= {} if self.key_password is None else {KEY_PASSWORD: self.key_password}
             config |= {} if self.checks_host else {CHECK_HOST: "none"}
         if self.login is not None:
-            mechanism, user, password = self.login
+            mechanism, user, password, bearer = self.login
+            if bearer is not None:
+                raise PropertyError(
+                    f"{MECHANISM} is {mechanism}: clients in processes of their own take passwords only"
+                )
             config |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
         return config
+
+
+def _known(where: str, found: Mapping[str, str]) -> Login:
+    return Login(found[MECHANISM], *credentials(where, found[JAAS_CONFIG]))
+
+
+def _bearing(where: str, found: Mapping[str, str]) -> Login:
+    from rota.tokens import Bearer
+
+    return Login(TOKENS, "", "", Bearer.of_file(token_file(where, found[TOKEN_URL])))
 
 
 def _check_name(place: str, name: str) -> None:

@@ -31,7 +31,8 @@ def authentication(login: Login, client_id: str) -> Generator[bytes, bytes, None
         raise AuthenticationError(
             f"the broker refuses {login.mechanism} (error {error}); it has {', '.join(mechanisms) or 'none'}"
         )
-    tokens = _plain(login) if login.mechanism == "PLAIN" else _scram(login)
+    messages = {"PLAIN": _plain, "OAUTHBEARER": _bearing}
+    tokens = messages.get(login.mechanism, _scram)(login)
     token, correlation_id = next(tokens), 1
     while True:
         correlation_id += 1
@@ -48,6 +49,21 @@ def authentication(login: Login, client_id: str) -> Generator[bytes, bytes, None
 
 def _plain(login: Login) -> Generator[bytes, bytes, None]:
     yield f"\0{login.user}\0{login.password}".encode()
+
+
+def _bearing(login: Login) -> Generator[bytes, bytes, None]:
+    """The messages of RFC 7628. A server that refuses the token says so in JSON first."""
+    if login.bearer is None:
+        raise AuthenticationError("there is no token: give sasl.oauthbearer.token.endpoint.url")
+    try:
+        token = login.bearer.fetch()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+        raise AuthenticationError(f"the token in `{login.bearer.file}` cannot be read: {reason}") from None
+    refusal = yield b"n,,\x01auth=Bearer " + token.encode() + b"\x01\x01"
+    if refusal:
+        yield b"\x01"
+        raise AuthenticationError("the broker refuses the token")
 
 
 def _scram(login: Login) -> Generator[bytes, bytes, None]:

@@ -13,10 +13,14 @@ from rota import _rota
 if TYPE_CHECKING:
     import ssl
 
+    from rota.jwks import KeyFetcher
+    from rota.tokens import Bearer, TokenIssuer
+
 __all__ = ["Authority", "Certificate", "ClientAuth", "Tls", "client_config"]
 
 ClientAuth = Literal["none", "requested", "required"]
-MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
+TOKENS = "OAUTHBEARER"
 DEFAULT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -134,6 +138,9 @@ class Access:
     """Who may connect to a server, and how: its TLS settings, SASL mechanisms and users.
 
     users  passwords by user name, or the path of a users file.
+    tokens  the issuer of tokens; without one, with OAUTHBEARER and without `has_keys`, a new one.
+    jwks_ca  a PEM file with the CAs of the server of their keys.
+    has_keys  whether the settings say where the keys of tokens are.
 
     Raises TypeError and ValueError for what cannot be, OSError for a users file that cannot be read.
     """
@@ -143,13 +150,28 @@ class Access:
         tls: Tls | None,
         sasl: str | Sequence[str] | None = None,
         users: Mapping[str, str] | str | os.PathLike[str] | None = None,
+        tokens: TokenIssuer | None = None,
+        jwks_ca: str | os.PathLike[str] | None = None,
+        has_keys: bool = False,
     ) -> None:
-        if sasl is not None and users is None:
-            raise ValueError("sasl is given without users: give users={name: password}, or a users file")
         self.tls = tls
+        self._jwks_ca = None if jwks_ca is None else os.fspath(jwks_ca)
+        if tokens is not None and sasl is None:
+            sasl = TOKENS if users is None else [TOKENS, *DEFAULT_MECHANISMS]
         self.mechanisms = [sasl] if isinstance(sasl, str) else list(DEFAULT_MECHANISMS if sasl is None else sasl)
         if not self.mechanisms:
             raise ValueError('sasl names no mechanism: leave it out for "SCRAM-SHA-512", or name one')
+        self._has_sasl = users is not None or sasl is not None
+        if sasl is not None and users is None and set(self.mechanisms) != {TOKENS}:
+            raise ValueError("sasl is given without users: give users={name: password}, or a users file")
+        self.issuer = tokens if self._has_sasl and TOKENS in self.mechanisms else None
+        if tokens is not None and (self.issuer is None or has_keys):
+            reason = "`sasl.oauthbearer.jwks.endpoint.url` is set, too" if has_keys else f"sasl has no {TOKENS}"
+            raise ValueError(f"tokens is given, and {reason}: leave one of them out")
+        if self.issuer is None and self._has_sasl and TOKENS in self.mechanisms and not has_keys:
+            from rota.tokens import TokenIssuer
+
+            self.issuer = TokenIssuer()
         self.passwords: dict[str, str] = {}
         self._file: Path | None = None
         self._has_users = users is not None
@@ -163,20 +185,63 @@ class Access:
     def arguments(self) -> tuple[Any, Any]:
         """TLS and SASL as the compiled server takes them."""
         tls = None if self.tls is None else self.tls.arguments()
-        return tls, (self.mechanisms, self._file, self.passwords) if self._has_users else None
+        return tls, (self.mechanisms, self._file, self.passwords) if self._has_sasl else None
 
-    def login(self, user: str | None, password: str | None) -> Login | None:
-        """The name and password of a client: those given, or the first user's. None without users.
-
-        Raises ValueError if the password is not known, as with a users file.
-        """
-        if not self._has_users:
+    def keep_keys(self, server: _rota.Server) -> KeyFetcher | None:
+        """Give a started server the keys of tokens when they change: those of the issuer, or those at a URL."""
+        if self.issuer is not None:
+            self.issuer.on_rotation(server.set_keys)
+        found = server.key_fetching()
+        if found is None:
             return None
+        # It needs the clients of the standard library, which take longer to import than a server to start.
+        from rota.jwks import KeyFetcher
+
+        url, refresh_ms, backoff_ms, backoff_max_ms = found
+        return KeyFetcher(server, url, (refresh_ms, backoff_ms, backoff_max_ms), self._jwks_ca)
+
+    def login(
+        self,
+        user: str | None,
+        password: str | None,
+        token: str | os.PathLike[str] | None = None,
+        issued: Callable[[str], str] | None = None,
+    ) -> Login | None:
+        """The name and password of a client: those given, or the first user's. None without SASL.
+
+        token   the client's token, or the file that it reads one from.
+        issued  issues a token for a user, if it has none.
+
+        Raises ValueError if the password is not known, as with a users file, or no token is.
+        """
+        if not self._has_sasl:
+            return None
+        if self.mechanisms[0] == TOKENS and password is None:
+            return self._bearing(user, token, issued)
+        mechanism = next((known for known in self.mechanisms if known != TOKENS), None)
+        if mechanism is None:
+            raise ValueError(f"password is given, and the server has {TOKENS} only: give token")
         name = next(iter(self.passwords), None) if user is None else user
         found = self.passwords.get(name or "") if password is None else password
         if name is None or found is None:
             raise ValueError(f"the password of {name or 'the user'} is not known: give user and password")
-        return Login(self.mechanisms[0], name, found)
+        return Login(mechanism, name, found)
+
+    def _bearing(
+        self, user: str | None, token: str | os.PathLike[str] | None, issued: Callable[[str], str] | None
+    ) -> Login:
+        from rota.tokens import DEFAULT_USER, Bearer
+
+        name = user or next(iter(self.passwords), DEFAULT_USER)
+        if isinstance(token, os.PathLike):
+            bearer = Bearer.of_file(Path(token))
+        elif token is not None:
+            bearer = Bearer.of_text(token)
+        elif self.issuer is None or issued is None:
+            raise ValueError("the server has no issuer of its own: give token, a text or the pathlib.Path of a file")
+        else:
+            bearer = Bearer(lambda: issued(name))
+        return Login(TOKENS, name, "", bearer)
 
 
 class Login(NamedTuple):
@@ -185,6 +250,7 @@ class Login(NamedTuple):
     mechanism: str
     user: str
     password: str
+    bearer: Bearer | None = None
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism!r}, {self.user!r}, ...)"
@@ -230,10 +296,22 @@ def _java(ca: str | None, client: Certificate | None) -> dict[str, Any]:
 
 
 def _librdkafka_sasl(login: Login) -> dict[str, Any]:
+    if login.bearer is not None:
+        return {"sasl.mechanism": login.mechanism, "oauth_cb": login.bearer.librdkafka()}
     return {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": login.password}
 
 
 def _java_sasl(login: Login) -> dict[str, Any]:
+    if login.bearer is not None:
+        if login.bearer.file is None:
+            raise ValueError("clients in Java read their tokens from a file: give token=pathlib.Path(...)")
+        package = "org.apache.kafka.common.security.oauthbearer"
+        return {
+            "sasl.mechanism": login.mechanism,
+            "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": login.bearer.file.absolute().as_uri(),
+        }
     package = "plain.Plain" if login.mechanism == "PLAIN" else "scram.Scram"
     user, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (login.user, login.password))
     module = f"org.apache.kafka.common.security.{package}LoginModule"
@@ -241,6 +319,18 @@ def _java_sasl(login: Login) -> dict[str, Any]:
         "sasl.mechanism": login.mechanism,
         "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
     }
+
+
+def _kafka_python_sasl(login: Login) -> dict[str, Any]:
+    if login.bearer is not None:
+        return {"sasl_mechanism": login.mechanism, "sasl_oauth_token_provider": login.bearer.kafka_python()}
+    return _python_sasl(login)
+
+
+def _aiokafka_sasl(login: Login) -> dict[str, Any]:
+    if login.bearer is not None:
+        return {"sasl_mechanism": login.mechanism, "sasl_oauth_token_provider": login.bearer.aiokafka()}
+    return _python_sasl(login)
 
 
 def _python_sasl(login: Login) -> dict[str, Any]:
@@ -279,8 +369,8 @@ class Family(NamedTuple):
 
 FAMILIES: Mapping[str, Family] = {
     "librdkafka": Family("bootstrap.servers", "security.protocol", _librdkafka, _librdkafka_sasl),
-    "kafka-python": Family("bootstrap_servers", "security_protocol", _python, _python_sasl),
-    "aiokafka": Family("bootstrap_servers", "security_protocol", _python, _python_sasl),
+    "kafka-python": Family("bootstrap_servers", "security_protocol", _python, _kafka_python_sasl),
+    "aiokafka": Family("bootstrap_servers", "security_protocol", _python, _aiokafka_sasl),
     "java": Family("bootstrap.servers", "security.protocol", _java, _java_sasl),
 }
 FAMILY_NAMES: Mapping[str, str] = {"confluent-kafka": "librdkafka"}

@@ -17,6 +17,7 @@ from rota.trace import Sink, writer
 if TYPE_CHECKING:
     from rota.http import Listener
     from rota.security import Access, Certificate, Tls
+    from rota.tokens import TokenIssuer
 
     Setting = str | int | bool
 
@@ -25,6 +26,7 @@ __all__ = ["Endpoint", "Health", "JournalHealth", "Message", "Server", "StartRep
 Durability = Literal["fsync", "os"]
 
 LISTEN = "127.0.0.1:0"
+KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 JOURNAL_RETENTION_BYTES = 1 << 30
 JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -136,12 +138,16 @@ class Server(Faults):
 
     tls        True: clients connect with TLS, to a throw-away certificate; a rota.Tls: your own certificate and key.
                `client_config` returns the settings of clients (docs/security.md).
-    sasl       how clients authenticate: "SCRAM-SHA-512" (default with `users`), "SCRAM-SHA-256", "PLAIN", or several.
+    sasl       how clients authenticate: "SCRAM-SHA-512" (default with `users`), "SCRAM-SHA-256", "PLAIN",
+               "OAUTHBEARER", or several.
     users      passwords by user name, or the path of a file that `rota user add` wrote. Without it clients do not
                authenticate. PLAIN beyond this machine needs TLS, or `allow_plaintext_passwords`.
     acls       who may do what, a line each, such as "ALLOW User:ana * READ TOPIC LITERAL orders", or the path of a file
                with such lines. What no line allows is denied then, except to `super.users`. A data directory keeps
                ACLs; those that it has count, and not these.
+    tokens     a rota.TokenIssuer, whose tokens are accepted (OAUTHBEARER). By default that is a new one, `issuer`,
+               unless `sasl.oauthbearer.jwks.endpoint.url` says where the keys of another one are. `jwks_ca` is a PEM
+               file with CAs for that URL; `allow_unsecured_tokens` accepts tokens without a signature, too.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.
@@ -168,6 +174,9 @@ class Server(Faults):
         users: Mapping[str, str] | str | os.PathLike[str] | None = None,
         allow_plaintext_passwords: bool = False,
         acls: Iterable[str] | os.PathLike[str] | None = None,
+        tokens: TokenIssuer | None = None,
+        allow_unsecured_tokens: bool = False,
+        jwks_ca: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(settings, Mapping | None):
             raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
@@ -176,19 +185,14 @@ class Server(Faults):
             raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
         # What is within may still be more than there can be.
         whole(nodes, "nodes", 1, wanted="give 1 to 1000")
-        if durability not in ("fsync", "os"):
-            raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
-        for limit in (journal_retention_bytes, journal_retention_ms):
-            if limit is not None and not 0 < limit < 1 << 62:
-                raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
-        if journal is True and data is None:
-            raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
+        _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         if written.get("listeners") and listen != LISTEN:
             raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
-        is_open = tls is None and sasl is None and users is None
+        is_open = tls is None and sasl is None and users is None and tokens is None
         named = [listen, advertise, *addresses_in(written)]
-        self._access = None if is_open else _access(tls, sasl, users, *named)
+        has_keys = bool(written.get(KEYS_URL))
+        self._access = None if is_open else _access(tls, sasl, users, (tokens, jwks_ca, has_keys), *named)
         protection = (None, None) if self._access is None else self._access.arguments()
         # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http)
@@ -206,12 +210,15 @@ class Server(Faults):
                 protection[1],
                 allow_plaintext_passwords,
                 _acl_lines(acls),
+                None if self.issuer is None else self.issuer.jwks,
+                allow_unsecured_tokens,
             )
         except BaseException:
             if self._http is not None:
                 self._http.close()
             raise
         self._clock = clock
+        self._fetcher = None if self._access is None else self._access.keep_keys(self._inner)
         if self._http is not None:
             self._http.subject.show(self._inner, self.health)
         if clock is not None:
@@ -262,6 +269,7 @@ class Server(Faults):
         listener: str | None = None,
         user: str | None = None,
         password: str | None = None,
+        token: str | os.PathLike[str] | None = None,
     ) -> dict[str, Any]:
         """Return the settings with which a client reaches this server: its addresses, and what TLS and SASL need.
 
@@ -271,6 +279,8 @@ class Server(Faults):
         listener  the name of the listener that the client connects to (default: the first one).
         user    the user (default: the first one of `users`), with the password that the server was given for it.
         password  another password, such as a wrong one, or that of a user of a users file.
+        token   with OAUTHBEARER: a token, such as one that has expired, or the path of a file that has one (by default
+                every connection gets a new token of `issuer`). Clients in Java read theirs from a file.
 
         >>> consumer = Consumer(server.client_config("librdkafka") | {"group.id": "g"})
 
@@ -285,9 +295,33 @@ class Server(Faults):
         access = self._access
         ca = None if access is None or access.tls is None else access.tls.ca_text()
         has_sasl = at.security_protocol.startswith("SASL_")
-        login = None if access is None or not has_sasl else access.login(user, password)
+        login = (
+            None
+            if access is None or not has_sasl
+            else access.login(user, password, token, lambda name: self.token(name))
+        )
         has_tls = at.security_protocol.endswith("SSL")
         return client_config(family, at.bootstrap_servers, tls=has_tls, ca=ca, client=client, login=login)
+
+    @property
+    def issuer(self) -> TokenIssuer | None:
+        """The issuer whose tokens are accepted; None without OAUTHBEARER, or if its keys are set."""
+        return None if self._access is None else self._access.issuer
+
+    def token(
+        self, user: str | None = None, *, lifetime_s: float | None = None, claims: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return a token of `issuer`, issued now by the server's clock. `TokenIssuer.token` has the arguments.
+
+        Raises ValueError if the server has no issuer of its own.
+        """
+        if self.issuer is None:
+            raise ValueError('the server has no issuer of its own: start it with sasl="OAUTHBEARER"')
+        from rota.tokens import DEFAULT_USER, LIFETIME_S
+
+        lifetime = LIFETIME_S if lifetime_s is None else lifetime_s
+        now_s = self._inner.wall_ms / 1_000
+        return self.issuer.token(user or DEFAULT_USER, lifetime_s=lifetime, claims=claims, now_s=now_s)
 
     def refused_connections(self) -> list[str]:
         """Return why connections were closed because of TLS or SASL since the last call, such as a wrong password.
@@ -403,6 +437,8 @@ class Server(Faults):
         if self._clock is not None:
             self._clock._release(self)
         self._inner.stop()
+        if self._fetcher is not None:
+            self._fetcher.join()
 
     def check_running(self) -> None:
         """Raise rota.ServerError if the server has been stopped, or a node of it has died."""
@@ -597,6 +633,16 @@ def addresses_in(settings: Mapping[str, str]) -> list[str]:
     return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
 
 
+def _check_kept(durability: object, journal: object, data: object, *limits: int | None) -> None:
+    if durability not in ("fsync", "os"):
+        raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
+    for limit in limits:
+        if limit is not None and not 0 < limit < 1 << 62:
+            raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
+    if journal is True and data is None:
+        raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
+
+
 def _acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:
     """The lines of ACLs, or of a file of them."""
     if isinstance(acls, os.PathLike):
@@ -610,12 +656,13 @@ def _access(
     tls: bool | Tls | None,
     sasl: str | Sequence[str] | None,
     users: Mapping[str, str] | str | os.PathLike[str] | None,
+    tokens: tuple[TokenIssuer | None, str | os.PathLike[str] | None, bool],
     *addresses: str | None,
 ) -> Access:
     """Who may connect. Imported by those who want it, too."""
     from rota.security import Access, tls_of
 
-    return Access(tls_of(tls, *addresses), sasl, users)
+    return Access(tls_of(tls, *addresses), sasl, users, *tokens)
 
 
 def _shown_on(address: str) -> Listener:

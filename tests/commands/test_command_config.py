@@ -13,6 +13,7 @@ import pytest
 
 import rota
 from rota.client_properties import ClientSecurity, PropertyError, pairs
+from rota.security import Login
 
 WITHIN_S = 100
 USER, PASSWORD = "ana", 'c=o,r"re\\ct'
@@ -164,6 +165,54 @@ def test_librdkafka_gets_paths_and_texts(authority: rota.Authority, tmp_path: Pa
 def test_a_file_is_read_as_it_was_written(file: Path) -> None:
     found = {name: value for _, name, value in pairs(file.read_text())}
     login = ClientSecurity.of(found).login
-    assert login == ("SCRAM-SHA-512", USER, PASSWORD)
+    assert login == Login("SCRAM-SHA-512", USER, PASSWORD)
     with pytest.raises(PropertyError, match=r"needs sasl\.jaas\.config"):
         ClientSecurity.of({name: value for name, value in found.items() if name != "sasl.jaas.config"})
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    file = tmp_path / "my token"
+    file.write_text("a.b.c\n")
+    return file
+
+
+def test_conform_and_groups_read_a_token_from_a_file(token_file: Path, tmp_path: Path) -> None:
+    with rota.Server(sasl="OAUTHBEARER") as server:
+        config = tmp_path / "client.properties"
+        properties = server.client_config("java", token=token_file)
+        config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        at = ("--bootstrap-server", server.bootstrap_servers, "--command-config", str(config))
+        played = ("conform", "--only", "fields/*", "--json")
+        ended = run(*played, *at)
+        assert (ended.returncode, ended.stdout) == (5, "")
+        assert "invalid_token" in ended.stderr
+        assert "a.b.c" not in ended.stderr
+        token_file.write_text(server.token("ana"))
+        ended = run(*played, *at)
+        assert ended.returncode == 0, ended.stderr
+        ended = run("groups", "--list", *at)
+        assert (ended.returncode, ended.stdout.split()[0]) == (0, "GROUP"), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("https://issuer.test/token", "rota asks no server for tokens; write a token to a file"),
+        ("file://host/token", "rota asks no server for tokens"),
+        ("file:///no/such/token", "No such file"),
+    ],
+)
+def test_a_token_that_is_not_in_a_file_is_refused(url: str, says: str) -> None:
+    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    with pytest.raises(PropertyError, match=r"needs sasl\.oauthbearer\.token\.endpoint\.url"):
+        ClientSecurity.of(properties)
+    with pytest.raises(PropertyError, match=says):
+        ClientSecurity.of(properties | {"sasl.oauthbearer.token.endpoint.url": url})
+
+
+def test_the_demo_refuses_tokens(token_file: Path) -> None:
+    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    found = ClientSecurity.of(properties | {"sasl.oauthbearer.token.endpoint.url": token_file.as_uri()})
+    with pytest.raises(PropertyError, match="take passwords only"):
+        found.librdkafka()

@@ -27,6 +27,7 @@ PLAIN = [
     "--tls-cert ./server.pem --tls-key=server.key --tls-client-ca ca.pem",
     "--users users --sasl SCRAM-SHA-512,PLAIN --allow-plaintext-passwords",
     "--acls ./acls --users users",
+    "--sasl OAUTHBEARER --allow-unsecured-tokens --jwks-ca ./ca.pem",
     "--set a=1 --set=b=2=3 --set a=4",
     "--config {file} --log-format json --nodes 4",
     "--config={file} --set group.max.size=30",

@@ -89,6 +89,8 @@ OPTIONS: dict[str, Option] = {
         Option("sasl", None, text),
         Option("acls", None, text),
         Option("allow_plaintext_passwords", False, truth),
+        Option("allow_unsecured_tokens", False, truth),
+        Option("jwks_ca", None, text),
         Option("data", None, text),
         Option("durability", "fsync", one_of("fsync", "os")),
         Option("take_over", False, truth),

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rota.client_properties import STORE_TYPES, PropertyError, check_store, credentials, read_pairs
+from rota.client_properties import (
+    STORE_TYPES,
+    TOKEN_URL,
+    PropertyError,
+    check_store,
+    credentials,
+    read_pairs,
+    token_file,
+)
 from rota.groups.errors import misused, nearest
 
 # Java's names of what the library names otherwise. The stores must be PEM: the library reads no Java keystores.
@@ -21,6 +29,7 @@ RENAMED = {
 }
 # Said in Java's files, and of no consequence here.
 WITHOUT_EFFECT = {"ssl.protocol", "ssl.enabled.protocols", "key.deserializer", "value.deserializer", "group.id"}
+WITHOUT_EFFECT |= {"sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"}
 BOOLEANS = {"true": True, "false": False}
 
 
@@ -44,7 +53,14 @@ def _misused() -> Iterator[None]:
 
 def setting(where: str, name: str, value: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """One property, by Java's name or the library's own, as settings of the library."""
+    if name == TOKEN_URL:
+        from rota.tokens import Bearer
+
+        with _misused():
+            return {"sasl_oauth_token_provider": Bearer.of_file(token_file(where, value)).kafka_python()}
     if name == "sasl.jaas.config":
+        if "OAuthBearerLoginModule" in value:
+            return {}
         with _misused():
             user, password = credentials(where, value)
         return {"sasl_plain_username": user, "sasl_plain_password": password}

@@ -72,7 +72,7 @@ Sasl = Annotated[
     str | None,
     typer.Option(
         metavar="MECHANISM,...",
-        help="With --users: PLAIN, SCRAM-SHA-512 or SCRAM-SHA-256 (default: both SCRAM mechanisms).",
+        help="PLAIN, SCRAM-SHA-512 or SCRAM-SHA-256 with --users (default: both SCRAM mechanisms); OAUTHBEARER.",
     ),
 ]
 Acls = Annotated[
@@ -86,6 +86,19 @@ PlaintextPasswords = Annotated[
     typer.Option(
         "--allow-plaintext-passwords/--no-allow-plaintext-passwords",
         help="Allow PLAIN without TLS beyond this machine: everyone on the way can read the passwords.",
+    ),
+]
+UnsecuredTokens = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unsecured-tokens/--no-allow-unsecured-tokens",
+        help="For tests: accept tokens without a signature, which everyone can write (OAUTHBEARER).",
+    ),
+]
+JwksCa = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="CAs of the server of sasl.oauthbearer.jwks.endpoint.url, PEM (default: the system's)."
     ),
 ]
 DataDir = Annotated[
@@ -170,6 +183,8 @@ def serve(
     sasl: Sasl = None,
     acls: Acls = None,
     allow_plaintext_passwords: PlaintextPasswords = False,
+    allow_unsecured_tokens: UnsecuredTokens = False,
+    jwks_ca: JwksCa = None,
     pairs: Settings = None,
     data: DataDir = None,
     durability: Acknowledged = Durability.FSYNC,

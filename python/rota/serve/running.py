@@ -14,7 +14,7 @@ from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
 from rota.reporting import Report
 from rota.serve.ending import Ending, Printer
-from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, LISTEN, Server
+from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, KEYS_URL, LISTEN, Server
 from rota.trace import Sink
 from rota.why.words import counted
 
@@ -73,18 +73,41 @@ def tls_of(told: Resolved) -> Tls | None:
 def users_of(told: Resolved) -> dict[str, Any]:
     """What `rota.Server` takes for --users and its companions."""
     users, sasl = told["users"], told["sasl"]
+    mechanisms = None if sasl is None else [name.strip() for name in sasl.split(",")]
+    tokens = tokens_of(told, mechanisms or [])
     if users is None:
+        if mechanisms == ["OAUTHBEARER"]:
+            return {"sasl": mechanisms} | tokens
         for name in ("sasl", "allow_plaintext_passwords"):
             if told[name]:
                 fail(MISUSED, f"{told.called(name)} needs --users: give a file that `rota user add` wrote, too")
         return {}
-    mechanisms = None if sasl is None else [name.strip() for name in sasl.split(",")]
     try:
         # Whether it can be read is clear before anything else starts.
         Path(users).read_bytes()
     except OSError as error:
         fail(MISUSED, f"{told.called('users')} is `{users}`: {error.strerror}; `rota user add` writes such a file")
-    return {"users": users, "sasl": mechanisms, "allow_plaintext_passwords": told["allow_plaintext_passwords"]}
+    passwords = {"allow_plaintext_passwords": told["allow_plaintext_passwords"]}
+    return {"users": users, "sasl": mechanisms} | passwords | tokens
+
+
+def tokens_of(told: Resolved, mechanisms: list[str]) -> dict[str, Any]:
+    """What `rota.Server` takes for the tokens of OAUTHBEARER."""
+    unsecured, ca = told["allow_unsecured_tokens"], told["jwks_ca"]
+    if "OAUTHBEARER" not in mechanisms:
+        for name in ("allow_unsecured_tokens", "jwks_ca"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} is for tokens: give --sasl OAUTHBEARER, too")
+        return {}
+    if not unsecured and not told.written().get(KEYS_URL):
+        fail(
+            MISUSED,
+            f"{told.called('sasl')} has OAUTHBEARER, which needs the keys of the issuer of tokens: give "
+            f"--set {KEYS_URL}=..., or for tests --allow-unsecured-tokens",
+        )
+    if ca is not None and not Path(ca).is_file():
+        fail(MISUSED, f"{told.called('jwks_ca')} is `{ca}`: there is no such file; give CAs as PEM")
+    return {"allow_unsecured_tokens": unsecured, "jwks_ca": ca}
 
 
 def acls_of(told: Resolved) -> dict[str, Any]:
@@ -291,6 +314,8 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     unnamed = server.unnamed_host()
     if unnamed is not None:
         complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")
+    if told["allow_unsecured_tokens"]:
+        complain("tokens without a signature are accepted, so every client can take any name: do this in tests only")
     say_ready(server, kept_in, advertise, None if control is None else control.address, as_json=as_json)
     report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     if printer is not None:

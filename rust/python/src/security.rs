@@ -1,6 +1,10 @@
 //! TLS files, and throw-away certificates for tests.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use rota_security::{
@@ -14,6 +18,11 @@ use rota_security::{
         users::{Users, is_name},
     },
     tls::{ClientAuth, TlsFiles},
+    token::{
+        Verifier,
+        issuer::{Issuer as TokenSigner, NoRandomBytes},
+        keys::Keys,
+    },
 };
 
 use crate::errors;
@@ -40,7 +49,7 @@ pub fn tls_files((chain, key, client_ca, client_auth): (String, String, Option<S
 pub type SaslArguments = (Vec<String>, Option<PathBuf>, BTreeMap<String, String>);
 
 /// Converts the names of mechanisms, the path of a users file, and names with passwords.
-pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Arc<Sasl>> {
+pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Sasl> {
     let wrong = PyValueError::new_err::<String>;
     let mut enabled = Vec::new();
     for (name, mechanism) in Mechanism::NAMES {
@@ -62,7 +71,7 @@ pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Arc<Sasl>>
             users.add(&name, credential_of(&name, &password, hash)?);
         }
     }
-    Ok(Arc::new(Sasl { mechanisms: enabled, users }))
+    Ok(Sasl { mechanisms: enabled, users: Arc::new(users), tokens: Verifier::default() })
 }
 
 /// Converts ACLs, a line each. Empty lines and comments are skipped.
@@ -124,6 +133,48 @@ impl Authority {
     }
 }
 
+/// Reads a JSON web key set.
+pub fn keys(text: &str) -> PyResult<Keys> {
+    Keys::of_text(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A throw-away issuer of tokens.
+#[pyclass(frozen, module = "rota._rota")]
+struct TokenIssuer {
+    signer: RwLock<TokenSigner>,
+}
+
+fn no_signer(_: NoRandomBytes) -> PyErr {
+    no_random_bytes()
+}
+
+#[pymethods]
+impl TokenIssuer {
+    /// Creates an issuer with a new key.
+    #[new]
+    fn new(key_id: &str) -> PyResult<TokenIssuer> {
+        Ok(TokenIssuer { signer: RwLock::new(TokenSigner::new(key_id).map_err(no_signer)?) })
+    }
+
+    /// The public key, as an element of a JSON web key set.
+    #[getter]
+    fn key(&self) -> String {
+        self.signer.read().unwrap_or_else(PoisonError::into_inner).key()
+    }
+
+    /// Signs claims, which are JSON.
+    fn sign(&self, claims: &str) -> PyResult<String> {
+        self.signer.read().unwrap_or_else(PoisonError::into_inner).sign(claims).map_err(no_signer)
+    }
+
+    /// Replaces the key by a new one.
+    fn rotate(&self, key_id: &str) -> PyResult<()> {
+        let new = TokenSigner::new(key_id).map_err(no_signer)?;
+        *self.signer.write().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(())
+    }
+}
+
 /// Checks the text of a file of ACLs. Returns its lines.
 #[pyfunction]
 fn acl_lines(text: &str) -> PyResult<Vec<String>> {
@@ -135,5 +186,6 @@ fn acl_lines(text: &str) -> PyResult<Vec<String>> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(user_lines, module)?)?;
     module.add_function(wrap_pyfunction!(acl_lines, module)?)?;
+    module.add_class::<TokenIssuer>()?;
     module.add_class::<Authority>()
 }

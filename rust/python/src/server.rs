@@ -142,7 +142,7 @@ impl Server {
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
-        acls = None
+        acls = None, keys = None, allow_unsecured_tokens = false
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -159,6 +159,8 @@ impl Server {
         sasl: Option<security::SaslArguments>,
         allow_plaintext_passwords: bool,
         acls: Option<Vec<String>>,
+        keys: Option<&str>,
+        allow_unsecured_tokens: bool,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -174,6 +176,7 @@ impl Server {
         let tls = tls.map(security::tls_files).transpose()?;
         let users_file = sasl.as_ref().and_then(|(_, file, _)| file.clone());
         let sasl = sasl.map(security::sasl).transpose()?;
+        let keys = keys.map(security::keys).transpose()?;
         let acls = acls.map(|lines| security::bindings(&lines)).transpose()?;
         let listen = listen.to_owned();
         let settings = chosen;
@@ -185,6 +188,8 @@ impl Server {
             tls,
             sasl,
             users_file,
+            keys,
+            allow_unsecured_tokens,
             allow_plaintext_passwords,
             acls,
             virtual_clock,
@@ -259,6 +264,35 @@ impl Server {
     /// Returns whether files were read again, and which or why not, for each time since the last call.
     fn take_reloads(&self) -> Vec<(bool, String)> {
         self.running.reloader().take_lines()
+    }
+
+    /// Sets the keys of the issuer of tokens, a JSON web key set.
+    fn set_keys(&self, text: &str) -> PyResult<()> {
+        self.running.set_keys(security::keys(text)?);
+        Ok(())
+    }
+
+    /// Takes the key set that was fetched from its URL, or why it was not.
+    #[pyo3(signature = (text, failure = None))]
+    fn take_keys(&self, text: Option<&str>, failure: Option<String>) {
+        self.running.take_keys(text.ok_or_else(|| failure.unwrap_or_default()));
+    }
+
+    /// URL of the keys of tokens, and milliseconds between fetches, until the first retry, and at most until the next.
+    fn key_fetching(&self) -> Option<(String, u64, u64, u64)> {
+        let found = self.running.key_fetching()?;
+        Some((found.url, found.refresh_ms, found.backoff_ms, found.backoff_max_ms))
+    }
+
+    /// Waits until a token is signed by an unknown key, at most this long; `None`: the server stops.
+    fn wait_for_key_demand(&self, py: Python<'_>, timeout_ms: u64) -> Option<bool> {
+        py.detach(|| self.running.wait_for_key_demand(Duration::from_millis(timeout_ms)))
+    }
+
+    /// The wall time of the server's clock, in milliseconds.
+    #[getter]
+    fn wall_ms(&self) -> i64 {
+        self.running.wall_ms()
     }
 
     /// Returns the ACLs, a line each; `None`: without an authorizer.

@@ -10,6 +10,7 @@
 //! | [`dn`] | the subject of a certificate as text |
 //! | [`principal`] | the principal of a client, and the rules that map subjects |
 //! | [`sasl`] | the authentication of a connection as a state machine; SCRAM; users |
+//! | [`token`] | JSON web tokens, and the keys of their issuer |
 //! | [`random`] | unpredictable bytes |
 
 #![forbid(unsafe_code)]
@@ -22,3 +23,4 @@ pub mod principal;
 pub mod random;
 pub mod sasl;
 pub mod tls;
+pub mod token;

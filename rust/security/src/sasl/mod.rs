@@ -2,15 +2,17 @@
 //! writes answers, delays and closes.
 
 pub mod alteration;
+pub mod oauthbearer;
 pub mod scram;
 pub mod users;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use self::{
     scram::{ClientFirst, Exchange, Hash},
     users::Users,
 };
+use crate::token::{BadToken, Verifier};
 
 /// A mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,14 +21,17 @@ pub enum Mechanism {
     Plain,
     /// SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
     Scram(Hash),
+    /// OAUTHBEARER (RFC 7628).
+    OauthBearer,
 }
 
 impl Mechanism {
     /// Every mechanism with its name, in the order of Kafka's answers.
-    pub const NAMES: [(&'static str, Mechanism); 3] = [
+    pub const NAMES: [(&'static str, Mechanism); 4] = [
         ("PLAIN", Mechanism::Plain),
         ("SCRAM-SHA-512", Mechanism::Scram(Hash::Sha512)),
         ("SCRAM-SHA-256", Mechanism::Scram(Hash::Sha256)),
+        ("OAUTHBEARER", Mechanism::OauthBearer),
     ];
 
     /// Returns the mechanism of this name; names are case-sensitive.
@@ -41,12 +46,34 @@ impl Mechanism {
 }
 
 /// How the clients of a server authenticate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sasl {
     /// The enabled mechanisms, in the order of Kafka's answers.
     pub mechanisms: Vec<Mechanism>,
     /// The users.
-    pub users: Users,
+    pub users: Arc<Users>,
+    /// What tokens must have, and the keys of their issuer.
+    pub tokens: Verifier,
+}
+
+/// What differs from request to request.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'m> {
+    /// Unpredictable text, for SCRAM.
+    pub nonce: &'m str,
+    /// Wall time, for tokens.
+    pub now_ms: i64,
+}
+
+/// An authenticated client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// When its token expires, in milliseconds of wall time; `None`: it has none.
+    pub expires_ms: Option<i64>,
 }
 
 /// Kafka's error `ILLEGAL_SASL_STATE`.
@@ -66,8 +93,10 @@ enum State {
     Chosen(Mechanism),
     /// The server has answered the first message of SCRAM.
     Answered(String, Box<Exchange>),
-    /// The client is this user, by this mechanism.
-    Authenticated(String, Mechanism),
+    /// The server has answered that the token is not valid.
+    Refused,
+    /// The client is authenticated.
+    Authenticated(Login),
     /// The client authenticates again, and has chosen another mechanism than before.
     OtherMechanism,
     /// The authentication failed.
@@ -130,25 +159,32 @@ pub struct Authentication {
     /// Whether `ApiVersions` was served: it is served once.
     knows_versions: bool,
     /// Who the client has been, if it authenticates again.
-    before: Option<(String, Mechanism)>,
+    before: Option<Login>,
+    /// Why the last token was refused.
+    bad_token: Option<BadToken>,
 }
 
 impl Authentication {
     /// Begins the re-authentication (KIP-368) of a connection, whose user and mechanism must stay.
-    pub fn again(user: String, mechanism: Mechanism) -> Authentication {
-        Authentication { state: State::Unknown, knows_versions: true, before: Some((user, mechanism)) }
+    pub fn again(before: Login) -> Authentication {
+        Authentication { state: State::Unknown, knows_versions: true, before: Some(before), bad_token: None }
     }
 
-    /// Returns user and mechanism of an authenticated connection.
-    pub fn login(&self) -> Option<(&str, Mechanism)> {
+    /// Returns who an authenticated client is.
+    pub fn login(&self) -> Option<&Login> {
         match &self.state {
-            State::Authenticated(user, mechanism) => Some((user, *mechanism)),
+            State::Authenticated(login) => Some(login),
             _ => None,
         }
     }
 
-    /// Handles the next request. `nonce` is unpredictable text for SCRAM.
-    pub fn ask(&mut self, asked: Asked<'_>, enabled: &[Mechanism], users: &Users, nonce: &str) -> Reaction {
+    /// Returns why the last token was refused.
+    pub fn bad_token(&self) -> Option<BadToken> {
+        self.bad_token
+    }
+
+    /// Handles the next request.
+    pub fn ask(&mut self, asked: Asked<'_>, sasl: &Sasl, moment: Moment<'_>) -> Reaction {
         match (std::mem::replace(&mut self.state, State::Failed), asked) {
             // A client that asked in a version that the server does not have asks again.
             (State::Unknown, Asked::ApiVersions { is_served }) if !self.knows_versions => {
@@ -158,27 +194,55 @@ impl Authentication {
             }
             // Version 0 is followed by messages without headers, which no client of today sends.
             (State::Unknown, Asked::Handshake(1.., name)) => {
-                self.choose(Mechanism::named(name).filter(|known| enabled.contains(known)))
+                self.choose(Mechanism::named(name).filter(|known| sasl.mechanisms.contains(known)))
             }
-            (State::Unknown | State::Authenticated(..) | State::OtherMechanism | State::Failed, _) => Reaction::Close,
-            (State::Chosen(Mechanism::Plain), Asked::Authenticate(token)) => match plain(token, users) {
-                Ok(user) => self.succeed(user, Mechanism::Plain, Vec::new()),
+            (State::Unknown | State::Authenticated(_) | State::OtherMechanism | State::Failed, _) => Reaction::Close,
+            (State::Chosen(Mechanism::Plain), Asked::Authenticate(token)) => match plain(token, &sasl.users) {
+                Ok(user) => self.succeed(user, Mechanism::Plain, Vec::new(), None),
                 Err(message) => Reaction::Failed(message),
             },
             (State::Chosen(Mechanism::Scram(hash)), Asked::Authenticate(token)) => {
-                let Ok(first) = ClientFirst::parse(token) else { return bad_scram(hash) };
-                let (exchange, answer) = Exchange::begin(&first, users.credential(&first.user, hash), nonce);
+                let Ok(first) = ClientFirst::parse(token) else { return bad_credentials(Mechanism::Scram(hash)) };
+                let credential = sasl.users.credential(&first.user, hash);
+                let (exchange, answer) = Exchange::begin(&first, credential, moment.nonce);
                 self.state = State::Answered(first.user, Box::new(exchange));
                 Reaction::Continue(answer)
             }
             (State::Answered(user, exchange), Asked::Authenticate(token)) => {
-                let hash = exchange.hash();
+                let mechanism = Mechanism::Scram(exchange.hash());
                 match exchange.finish(token) {
-                    Ok(answer) => self.succeed(user, Mechanism::Scram(hash), answer),
-                    Err(_) => bad_scram(hash),
+                    Ok(answer) => self.succeed(user, mechanism, answer, None),
+                    Err(_) => bad_credentials(mechanism),
                 }
             }
-            (State::Chosen(_) | State::Answered(..), _) => Reaction::Illegal,
+            (State::Refused, Asked::Authenticate(oauthbearer::AFTER_ERROR)) => {
+                Reaction::Failed(oauthbearer::INVALID_TOKEN.to_owned())
+            }
+            (State::Chosen(Mechanism::OauthBearer) | State::Refused, Asked::Authenticate(message)) => {
+                self.take_token(message, &sasl.tokens, moment.now_ms)
+            }
+            (State::Chosen(_) | State::Answered(..) | State::Refused, _) => Reaction::Illegal,
+        }
+    }
+
+    /// Handles the client's first message of OAUTHBEARER.
+    fn take_token(&mut self, message: &[u8], tokens: &Verifier, now_ms: i64) -> Reaction {
+        let Some(initial) = oauthbearer::read(message) else {
+            self.bad_token = Some(BadToken::Malformed);
+            return bad_credentials(Mechanism::OauthBearer);
+        };
+        match tokens.verify(initial.token, now_ms) {
+            Err(reason) => {
+                self.bad_token = Some(reason);
+                self.state = State::Refused;
+                Reaction::Continue(oauthbearer::INVALID_TOKEN.into())
+            }
+            Ok(bearer) if !initial.authzid.is_empty() && initial.authzid != bearer.name => Reaction::Failed(format!(
+                "Authentication failed: Client requested an authorization id ({}) that is different from the token's \
+                     principal name ({})",
+                initial.authzid, bearer.name
+            )),
+            Ok(bearer) => self.succeed(bearer.name, Mechanism::OauthBearer, Vec::new(), Some(bearer.expires_ms)),
         }
     }
 
@@ -188,7 +252,7 @@ impl Authentication {
             (None, None) => Reaction::NoSuchMechanism,
             (None, Some(_)) => Reaction::Close,
             // As in Kafka, what follows is refused.
-            (Some(mechanism), Some((_, before))) if mechanism != *before => {
+            (Some(mechanism), Some(before)) if mechanism != before.mechanism => {
                 self.state = State::OtherMechanism;
                 Reaction::Mechanisms
             }
@@ -199,21 +263,22 @@ impl Authentication {
         }
     }
 
-    fn succeed(&mut self, user: String, mechanism: Mechanism, answer: Vec<u8>) -> Reaction {
-        if let Some((before, _)) = &self.before
+    fn succeed(&mut self, user: String, mechanism: Mechanism, answer: Vec<u8>, expires_ms: Option<i64>) -> Reaction {
+        if let Some(Login { user: before, .. }) = &self.before
             && *before != user
         {
             return Reaction::Failed(format!(
                 "Cannot change principals during re-authentication from User.{before}: User.{user}"
             ));
         }
-        self.state = State::Authenticated(user, mechanism);
+        self.bad_token = None;
+        self.state = State::Authenticated(Login { user, mechanism, expires_ms });
         Reaction::Done(answer)
     }
 }
 
-fn bad_scram(hash: Hash) -> Reaction {
-    let mechanism = Mechanism::Scram(hash).name();
+fn bad_credentials(mechanism: Mechanism) -> Reaction {
+    let mechanism = mechanism.name();
     Reaction::Failed(format!(
         "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
     ))
@@ -246,9 +311,19 @@ fn plain(token: &[u8], users: &Users) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{scram::Credential, *};
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-    const ENABLED: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Scram(Hash::Sha256)];
+    use super::{scram::Credential, *};
+    use crate::token::Rules;
+
+    const NOW_MS: i64 = 1_000_000_000_000;
+    const MOMENT: Moment<'static> = Moment { nonce: "server-nonce", now_ms: NOW_MS };
+
+    fn sasl(users: Users) -> Sasl {
+        let mechanisms = vec![Mechanism::Plain, Mechanism::Scram(Hash::Sha256), Mechanism::OauthBearer];
+        let rules = Rules { allow_unsecured: true, ..Rules::default() };
+        Sasl { mechanisms, users: Arc::new(users), tokens: Verifier { rules, ..Verifier::default() } }
+    }
 
     fn users() -> Users {
         let mut users = Users::new([7; 32]);
@@ -257,7 +332,7 @@ mod tests {
     }
 
     fn ask(state: &mut Authentication, asked: Asked<'_>) -> Reaction {
-        state.ask(asked, &ENABLED, &users(), "server-nonce")
+        state.ask(asked, &sasl(users()), MOMENT)
     }
 
     fn chosen(mechanism: &str) -> Authentication {
@@ -307,7 +382,7 @@ mod tests {
             let mut state = chosen("PLAIN");
             assert_eq!(ask(&mut state, Asked::Authenticate(token)), expected, "{token:?}");
             let user = (expected == Reaction::Done(Vec::new())).then_some("ana");
-            assert_eq!(state.login().map(|(user, _)| user), user);
+            assert_eq!(state.login().map(|login| login.user.as_str()), user);
             // Nothing follows, whatever the outcome.
             assert_eq!(ask(&mut state, Asked::Handshake(1, "PLAIN")), Reaction::Close);
         }
@@ -323,7 +398,8 @@ mod tests {
     }
 
     fn again() -> Authentication {
-        Authentication::again("ana".to_owned(), Mechanism::Plain)
+        let user = "ana".to_owned();
+        Authentication::again(Login { user, mechanism: Mechanism::Plain, expires_ms: None })
     }
 
     #[test]
@@ -333,7 +409,7 @@ mod tests {
         let authenticate = |token: &[u8]| {
             let mut state = again();
             assert_eq!(ask(&mut state, Asked::Handshake(1, "PLAIN")), Reaction::Mechanisms);
-            state.ask(Asked::Authenticate(token), &ENABLED, &users, "server-nonce")
+            state.ask(Asked::Authenticate(token), &sasl(users.clone()), MOMENT)
         };
         assert_eq!(authenticate(b"\0ana\0secret"), Reaction::Done(Vec::new()));
         let changed = "Cannot change principals during re-authentication from User.ana: User.bob";
@@ -353,7 +429,7 @@ mod tests {
 
     #[test]
     fn between_rounds_other_requests_are_illegal() {
-        for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
+        for mechanism in ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"] {
             for asked in [VERSIONS, Asked::Handshake(1, "PLAIN"), Asked::Other] {
                 assert_eq!(ask(&mut chosen(mechanism), asked), Reaction::Illegal);
             }
@@ -366,7 +442,7 @@ mod tests {
 
     #[test]
     fn scram_fails_alike_for_wrong_passwords_and_unknown_users() {
-        let failed = bad_scram(Hash::Sha256);
+        let failed = bad_credentials(Mechanism::Scram(Hash::Sha256));
         for user in ["ana", "eve"] {
             let mut state = chosen("SCRAM-SHA-256");
             let first = ask(&mut state, Asked::Authenticate(format!("n,,n={user},r=abc").as_bytes()));
@@ -378,6 +454,63 @@ mod tests {
             assert_eq!(ask(&mut state, Asked::Authenticate(last.as_bytes())), failed);
         }
         assert_eq!(ask(&mut chosen("SCRAM-SHA-256"), Asked::Authenticate(b"nonsense")), failed);
+    }
+
+    /// The first message of OAUTHBEARER with an unsecured token.
+    fn bearing(authzid: &str, claims: &str) -> Vec<u8> {
+        let [header, claims] = [r#"{"alg":"none"}"#, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+        format!("n,{authzid},\x01auth=Bearer {header}.{claims}.\x01\x01").into_bytes()
+    }
+
+    const OF_ANA: &str = r#"{"sub":"ana","exp":1000000060}"#;
+
+    #[test]
+    fn a_token_authenticates_until_it_expires() {
+        for authzid in ["", "a=ana"] {
+            let mut state = chosen("OAUTHBEARER");
+            assert_eq!(ask(&mut state, Asked::Authenticate(&bearing(authzid, OF_ANA))), Reaction::Done(Vec::new()));
+            let (user, mechanism) = ("ana".to_owned(), Mechanism::OauthBearer);
+            assert_eq!(state.login(), Some(&Login { user, mechanism, expires_ms: Some(NOW_MS + 60_000) }));
+        }
+    }
+
+    #[test]
+    fn a_wrong_token_is_answered_with_an_error_after_which_the_client_gives_up_or_sends_another() {
+        let mut state = chosen("OAUTHBEARER");
+        let expired = bearing("", r#"{"sub":"ana","exp":999999900}"#);
+        let invalid = Reaction::Continue(br#"{"status":"invalid_token"}"#.to_vec());
+        assert_eq!(ask(&mut state, Asked::Authenticate(&expired)), invalid);
+        assert_eq!(state.bad_token(), Some(BadToken::Expired));
+        let mut other = state.clone();
+        let failed = Reaction::Failed(r#"{"status":"invalid_token"}"#.to_owned());
+        assert_eq!(ask(&mut state, Asked::Authenticate(b"\x01")), failed);
+        assert_eq!(ask(&mut state, Asked::Authenticate(b"\x01")), Reaction::Close);
+        assert_eq!(ask(&mut other.clone(), Asked::Other), Reaction::Illegal);
+        assert_eq!(ask(&mut other, Asked::Authenticate(&bearing("", OF_ANA))), Reaction::Done(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_not_a_message_of_oauthbearer_fails_at_once() {
+        let failed = bad_credentials(Mechanism::OauthBearer);
+        for message in [&b""[..], b"\x01", b"n,,\x01auth=Bearer\x01\x01", b"\0ana\0secret"] {
+            assert_eq!(ask(&mut chosen("OAUTHBEARER"), Asked::Authenticate(message)), failed, "{message:?}");
+        }
+        let other = ask(&mut chosen("OAUTHBEARER"), Asked::Authenticate(&bearing("a=bob", OF_ANA)));
+        assert!(matches!(&other, Reaction::Failed(text) if text.contains("authorization id (bob)")), "{other:?}");
+    }
+
+    #[test]
+    fn another_token_of_the_same_principal_prolongs_a_session() {
+        let (user, mechanism) = ("ana".to_owned(), Mechanism::OauthBearer);
+        let before = Login { user, mechanism, expires_ms: Some(NOW_MS) };
+        let authenticate = |claims: &str| {
+            let mut state = Authentication::again(before.clone());
+            assert_eq!(ask(&mut state, Asked::Handshake(1, "OAUTHBEARER")), Reaction::Mechanisms);
+            ask(&mut state, Asked::Authenticate(&bearing("", claims)))
+        };
+        assert_eq!(authenticate(OF_ANA), Reaction::Done(Vec::new()));
+        let changed = "Cannot change principals during re-authentication from User.ana: User.bob";
+        assert_eq!(authenticate(&OF_ANA.replace("ana", "bob")), Reaction::Failed(changed.to_owned()));
     }
 
     #[test]

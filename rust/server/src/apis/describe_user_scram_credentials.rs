@@ -36,7 +36,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         return Ok(context.answer(&refused));
     }
     let sasl = context.node.users().sasl();
-    let users = sasl.as_ref().map(|sasl| &sasl.users);
+    let users = sasl.as_ref().map(|sasl| &*sasl.users);
     let named = request.users.unwrap_or_default();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for user in &named {

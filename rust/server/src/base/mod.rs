@@ -3,6 +3,7 @@
 
 pub mod changes;
 pub mod clock;
+pub mod demand;
 pub mod denials;
 pub mod entropy;
 pub mod error;

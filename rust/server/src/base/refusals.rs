@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rota_security::token::BadToken;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// Minimum time between two lines of one reason.
@@ -39,6 +40,8 @@ pub enum Refusal {
     CertificateRefusedByClient,
     /// Client and server have no TLS version, cipher or key exchange in common.
     NothingInCommon,
+    /// The client's token is refused.
+    BadToken(BadToken),
     /// User name or password are wrong, or the mechanism is not enabled.
     NotAuthenticated,
     /// The client sent a request without authentication.
@@ -132,10 +135,11 @@ impl Refusal {
                  TLS SASL_PLAINTEXT), user name and password on the client"
             }
             Refusal::SessionExpired => {
-                "did not authenticate again within connections.max.reauth.ms: use a client that does (KIP-368), or give it \
-                 more time"
+                "did not authenticate again within connections.max.reauth.ms or the time of its token: use a client that \
+                 does (KIP-368), or give it more time"
             }
             Refusal::AuthenticationTimedOut => "did not authenticate within 10 s",
+            Refusal::BadToken(reason) => reason.text(),
             Refusal::BadHandshake => "sent a TLS handshake that is not valid",
             Refusal::ClosedByClient => "closed the connection during the TLS handshake",
         }
@@ -144,6 +148,9 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Refusal::BadToken(_) = self {
+            out.write_str("sent a token ")?;
+        }
         out.write_str(self.text())
     }
 }

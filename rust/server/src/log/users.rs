@@ -14,9 +14,13 @@ use rota_security::{
         Sasl,
         users::{Change, Users, edited},
     },
+    token::keys::Keys,
 };
 
-use crate::base::marks::{Mark, mark};
+use crate::base::{
+    demand::Demand,
+    marks::{Mark, mark},
+};
 
 /// The authentication of the listeners with SASL, which all nodes share.
 #[derive(Debug, Default)]
@@ -27,12 +31,14 @@ pub struct UserStore {
     file: Option<PathBuf>,
     /// Locked while the file is read or replaced. What the file is since it was replaced, until the reloader knows.
     replaced: Mutex<Option<Mark>>,
+    /// Made when a token is signed by an unknown key.
+    key_demand: Demand,
 }
 
 impl UserStore {
     /// Creates the store of a server, whose users were read from `file`.
-    pub fn new(sasl: Option<Arc<Sasl>>, file: Option<PathBuf>) -> UserStore {
-        UserStore { current: RwLock::new(sasl), file, replaced: Mutex::default() }
+    pub fn new(sasl: Option<Sasl>, file: Option<PathBuf>) -> UserStore {
+        UserStore { current: RwLock::new(sasl.map(Arc::new)), file, ..UserStore::default() }
     }
 
     /// Returns the authentication; `None`: there are no listeners with SASL.
@@ -49,6 +55,24 @@ impl UserStore {
         Ok(())
     }
 
+    /// Sets the keys of the issuer of tokens, for connections from now on. Returns whether they are others than before.
+    pub fn set_keys(&self, keys: Keys) -> bool {
+        let _locked = self.lock();
+        let Some(sasl) = self.sasl() else { return false };
+        if *sasl.tokens.keys == keys {
+            return false;
+        }
+        let mut new = Sasl::clone(&sasl);
+        new.tokens.keys = Arc::new(keys);
+        self.set(new);
+        true
+    }
+
+    /// Returns the demand for new keys.
+    pub fn key_demand(&self) -> &Demand {
+        &self.key_demand
+    }
+
     /// Returns what the file is, if this has replaced it since the last call.
     pub fn take_replaced(&self) -> Option<Mark> {
         self.lock().take()
@@ -63,7 +87,7 @@ impl UserStore {
         };
         let read = self.file.as_deref().map(read).transpose();
         let (text, mut users) = match read {
-            Ok(None) => (None, sasl.users.clone()),
+            Ok(None) => (None, Users::clone(&sasl.users)),
             Ok(Some((text, users))) => (Some(text), users),
             Err(reason) => return (plan(&sasl.users).1, Err(reason)),
         };
@@ -83,7 +107,10 @@ impl UserStore {
     }
 
     fn publish(&self, sasl: &Sasl, users: Users) {
-        let new = Sasl { mechanisms: sasl.mechanisms.clone(), users };
+        self.set(Sasl { users: Arc::new(users), ..sasl.clone() });
+    }
+
+    fn set(&self, new: Sasl) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(new));
     }
 
@@ -132,9 +159,12 @@ fn write_like(like: &Path, path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use rota_security::sasl::{
-        Mechanism,
-        scram::{Credential, Hash, ITERATIONS_MIN},
+    use rota_security::{
+        sasl::{
+            Mechanism,
+            scram::{Credential, Hash, ITERATIONS_MIN},
+        },
+        token::Verifier,
     };
 
     use super::*;
@@ -149,8 +179,8 @@ mod tests {
 
     fn store(path: &Path) -> UserStore {
         let users = Users::of_file(path, [1; 32]).unwrap();
-        let sasl = Sasl { mechanisms: vec![Mechanism::Plain], users };
-        UserStore::new(Some(Arc::new(sasl)), Some(path.to_owned()))
+        let sasl = Sasl { mechanisms: vec![Mechanism::Plain], users: Arc::new(users), tokens: Verifier::default() };
+        UserStore::new(Some(sasl), Some(path.to_owned()))
     }
 
     fn line(name: &str, password: &str) -> String {

@@ -5,7 +5,8 @@ use std::{io, time::Duration};
 use bytes::{Buf, BytesMut};
 use rota_security::{
     principal, random,
-    sasl::{Asked, Authentication, Reaction, SASL_AUTHENTICATION_FAILED, Sasl, UNSUPPORTED_SASL_MECHANISM},
+    sasl::{Asked, Authentication, Moment, Reaction, SASL_AUTHENTICATION_FAILED, Sasl, UNSUPPORTED_SASL_MECHANISM},
+    token::BadToken,
 };
 use rota_wire::{
     RequestHeader,
@@ -48,41 +49,48 @@ impl Channel {
 
     /// Authenticates the client again, as the same user with the same mechanism. Returns whether the connection goes on.
     pub(super) async fn authenticate_again(&mut self) -> bool {
-        let (Some(sasl), Some((user, mechanism))) = (self.event_loop.shared.sasl(), self.login.clone()) else {
+        let (Some(sasl), Some(login)) = (self.event_loop.shared.sasl(), self.login.clone()) else {
             return false;
         };
-        let goes_on = self.authenticate_from(&sasl, Authentication::again(user, mechanism)).await;
+        let goes_on = self.authenticate_from(&sasl, Authentication::again(login)).await;
         if goes_on {
             self.event_loop.shared.count_reauthentication();
         }
         goes_on
     }
 
-    async fn authenticate_from(&mut self, sasl: &Sasl, state: Authentication) -> bool {
+    async fn authenticate_from(&mut self, sasl: &Sasl, mut state: Authentication) -> bool {
         // The delay of a failure does not count.
         let timeout = AUTHENTICATION_TIMEOUT + self.event_loop.shared.settings().failed_authentication_delay();
         let refusal = select! {
-            ended = self.exchange(sasl, state) => match ended {
+            ended = self.exchange(sasl, &mut state) => match ended {
                 Ok(None) => return true,
                 Ok(Some(refusal)) => refusal,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Refusal::of_handshake(&error),
-                // A client that closes its connection has changed its mind.
-                Err(_) => return false,
+                Err(_) => Refusal::ClosedByClient,
             },
             () = sleep(timeout) => Refusal::AuthenticationTimedOut,
         };
+        let refusal = match (refusal, state.bad_token()) {
+            (Refusal::NotAuthenticated | Refusal::ClosedByClient, Some(reason)) => Refusal::BadToken(reason),
+            // A client that closes its connection has changed its mind: there is no line.
+            (refusal, _) => refusal,
+        };
+        if refusal == Refusal::BadToken(BadToken::UnknownKey) {
+            self.event_loop.shared.users().key_demand().make();
+        }
         self.event_loop.refused(&self.client, refusal);
         false
     }
 
     /// Handles requests until the client is authenticated, or returns why it is not.
-    async fn exchange(&mut self, sasl: &Sasl, mut state: Authentication) -> io::Result<Option<Refusal>> {
+    async fn exchange(&mut self, sasl: &Sasl, state: &mut Authentication) -> io::Result<Option<Refusal>> {
         loop {
             let frame = match self.next_frame().await? {
                 Ok(frame) => frame,
                 Err(refusal) => return Ok(Some(refusal)),
             };
-            let after = self.react(&mut state, sasl, &frame).await;
+            let after = self.react(state, sasl, &frame).await;
             self.write().await?;
             match after {
                 After::GoOn => {}
@@ -129,10 +137,11 @@ impl Channel {
             _ => Ok(Asked::Other),
         };
         let (Ok(asked), Some(nonce)) = (asked, random::nonce()) else { return After::Close(Refusal::NoSasl) };
+        let moment = Moment { nonce: &nonce, now_ms: self.event_loop.shared.clock().now().wall_ms };
         let reaction = {
             // Some thousands of digests may be computed, so other connections have their turn in between.
             let _turn = self.event_loop.handshakes.acquire().await;
-            let reaction = state.ask(asked, &sasl.mechanisms, &sasl.users, &nonce);
+            let reaction = state.ask(asked, sasl, moment);
             tokio::task::yield_now().await;
             reaction
         };
@@ -187,12 +196,16 @@ impl Channel {
     /// Answers that the client is authenticated, and for how long.
     fn begin_session(&mut self, state: &Authentication, header: &RequestHeader<'_>, bytes: &[u8]) {
         let (client, shared) = (&self.client, &self.event_loop.shared);
-        let lifetime_ms = shared.settings().max_reauthentication_ms();
-        client.session().set_lifetime(shared.clock().now().mono_ms, lifetime_ms);
+        let (now, login) = (shared.clock().now(), state.login());
+        let of_token =
+            login.and_then(|login| login.expires_ms).map(|at_ms| at_ms.saturating_sub(now.wall_ms).max(0) as u64);
+        // The earlier end counts.
+        let lifetime_ms = shared.settings().max_reauthentication_ms().into_iter().chain(of_token).min();
+        client.session().set_lifetime(now.mono_ms, lifetime_ms);
         let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| i64::try_from(lifetime_ms).unwrap_or(i64::MAX));
         apis::sasl::authenticate(client, header, Authenticated { bytes, lifetime_ms, ..Authenticated::default() });
-        self.login = state.login().map(|(user, mechanism)| (user.to_owned(), mechanism));
-        client.set_principal(&principal::of_user(self.login.as_ref().map_or("", |(user, _)| user)));
+        client.set_principal(&principal::of_user(login.map_or("", |login| &login.user)));
+        self.login = login.cloned();
     }
 
     /// Delays the answer of a failure, at most until the server ends the connection.

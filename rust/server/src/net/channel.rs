@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use rota_security::{dn, principal, sasl::Mechanism};
+use rota_security::{dn, principal, sasl::Login};
 use rota_wire::{
     WireError,
     frame::{LENGTH_BYTES, frame_length},
@@ -94,7 +94,7 @@ pub struct Channel {
     pub(super) buffered: BytesMut,
     pub(super) end_of_stream: bool,
     /// User and mechanism of an authenticated client.
-    pub(super) login: Option<(String, Mechanism)>,
+    pub(super) login: Option<Login>,
     /// Memory of a waiting fetch in bytes.
     waiting_bytes: usize,
     /// Weight of the requests since the last yield, in heartbeats.

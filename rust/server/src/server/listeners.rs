@@ -125,7 +125,7 @@ pub(super) fn check(endpoints: &[Endpoint], config: &ServerConfig, tls: Option<&
             let protocol = protocol.name();
             return conflict(format!(
                 "the listener {name} has the protocol {protocol}, which needs users: give --users, a file that `rota \
-                 user add` writes"
+                 user add` writes, or --sasl OAUTHBEARER"
             ));
         }
         (None, Some(_)) => {

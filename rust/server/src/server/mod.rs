@@ -14,6 +14,7 @@ pub mod messages;
 mod network;
 mod partitions;
 pub mod reload;
+mod tokens;
 mod topics;
 mod virtual_time;
 
@@ -33,6 +34,7 @@ use rota_security::{
     acl::{Authorizer, Binding},
     sasl::Sasl,
     tls::{BadTls, TlsFiles},
+    token::keys::Keys,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -47,7 +49,7 @@ use crate::{
         error::ServerError,
         owners::FIRST_NODE,
         place::{Place, kafka_uuid, reachable_host},
-        settings::Settings,
+        settings::{KeyFetching, Settings},
     },
     client::trace::Trace,
     log::{
@@ -81,9 +83,13 @@ pub struct ServerConfig {
     /// The files of TLS; `None`: those in `settings`, and without any, plaintext.
     pub tls: Option<TlsFiles>,
     /// How clients authenticate; `None`: they do not.
-    pub sasl: Option<Arc<Sasl>>,
+    pub sasl: Option<Sasl>,
     /// The file of the users in `sasl`, which is read again when it changes; `None`: they stay.
     pub users_file: Option<PathBuf>,
+    /// The keys of the issuer of tokens, if `sasl.oauthbearer.jwks.endpoint.url` does not name a file.
+    pub keys: Option<Keys>,
+    /// Whether tokens without a signature are accepted, for tests.
+    pub allow_unsecured_tokens: bool,
     /// Whether clients beyond this machine may send passwords without TLS.
     pub allow_plaintext_passwords: bool,
     /// The ACLs at the first start, which switch authorization on; `None`: the settings say whether it is on.
@@ -108,6 +114,8 @@ impl Default for ServerConfig {
             tls: None,
             sasl: None,
             users_file: None,
+            keys: None,
+            allow_unsecured_tokens: false,
             allow_plaintext_passwords: false,
             acls: None,
             virtual_clock: false,
@@ -156,7 +164,9 @@ impl Server {
             }
             (given, set) => given.clone().or(set),
         };
-        let reloader = Arc::new(Reloader::new(files.as_ref(), config.users_file.as_deref()));
+        let source = config.settings.key_source()?;
+        let reloader = Arc::new(Reloader::new(files.as_ref(), config.users_file.as_deref(), source.as_ref()));
+        let sasl = tokens::with_tokens(&config, source.as_ref())?;
         let tls = files.map(|files| files.load()).transpose()?;
         let endpoints = listeners::configured(&config, tls.is_some())?;
         listeners::check(&endpoints, &config, tls.as_ref())?;
@@ -175,7 +185,7 @@ impl Server {
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
         let shared = shared.authorized(authorizer, mapping)?;
-        let users = UserStore::new(config.sasl, config.users_file);
+        let users = UserStore::new(sasl, config.users_file);
         let shared = Arc::new(shared.protected(tls, users).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
@@ -285,6 +295,32 @@ impl Server {
         if errors.is_empty() { Ok(()) } else { Err(ServerError::NotReloaded(errors.join("; "))) }
     }
 
+    /// Sets the keys of the issuer of tokens, for new connections.
+    pub fn set_keys(&self, keys: Keys) {
+        self.shared.users().set_keys(keys);
+    }
+
+    /// Takes the key set that was fetched from `sasl.oauthbearer.jwks.endpoint.url`, or why it was not.
+    pub fn take_keys(&self, fetched: Result<&str, String>) {
+        self.reloader.take_keys(&self.shared, fetched);
+    }
+
+    /// Returns how keys of tokens are fetched from their URL, for whom `take_keys` is; `None`: they have none.
+    pub fn key_fetching(&self) -> Option<KeyFetching> {
+        self.shared.settings().key_fetching()
+    }
+
+    /// Waits until a token is signed by an unknown key, at most this long. Returns whether one was; `None`: the server
+    /// stops.
+    pub fn wait_for_key_demand(&self, timeout: Duration) -> Option<bool> {
+        self.shared.users().key_demand().wait(timeout)
+    }
+
+    /// Returns the wall time of the server's clock, in milliseconds.
+    pub fn wall_ms(&self) -> i64 {
+        self.shared.clock().now().wall_ms
+    }
+
     /// Returns the files that are read again when they change.
     pub fn reloader(&self) -> &Reloader {
         &self.reloader
@@ -294,6 +330,7 @@ impl Server {
     /// calls do nothing.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
         drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.shared.users().key_demand().close();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let deadline = Instant::now() + timeout;
         let mut ending = Vec::new();

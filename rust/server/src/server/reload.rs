@@ -1,4 +1,5 @@
-//! Reads the server's certificate, key, client CAs and users again while it runs: on demand, and when their files change.
+//! Reads the server's certificate, key, client CAs, users and keys of tokens again while it runs: on demand, and when
+//! their files change. Takes keys that were fetched from a URL.
 //!
 //! Connections go on; new ones get what was read last. If a file is wrong, what was read before stays in use, and the
 //! reason is in [`Reloader::errors`] until the file is right.
@@ -14,14 +15,16 @@ use std::{
     time::Duration,
 };
 
-use rota_security::{pem::Source, tls::TlsFiles};
+use rota_security::{pem::Source, tls::TlsFiles, token::keys::Keys};
 
 use crate::{
     base::{
         error::ServerError,
         marks::{Mark, mark},
+        settings::KeySource,
     },
     node::shared_state::SharedState,
+    server::tokens,
 };
 
 /// Interval of the looks at files. A change is read when two looks have found the same, so that a certificate and its
@@ -73,6 +76,7 @@ impl Part {
 struct State {
     tls: Part,
     users: Part,
+    keys: Part,
     lines: VecDeque<(bool, String)>,
 }
 
@@ -80,31 +84,37 @@ struct State {
 #[derive(Debug)]
 pub struct Reloader {
     tls: Option<TlsFiles>,
+    keys: Option<KeySource>,
     state: Mutex<State>,
 }
 
 impl Reloader {
     /// Looks at the files. It must be created before they are read: a later change is noticed then.
-    pub fn new(tls: Option<&TlsFiles>, users: Option<&Path>) -> Reloader {
+    pub fn new(tls: Option<&TlsFiles>, users: Option<&Path>, keys: Option<&KeySource>) -> Reloader {
+        let of_keys = match keys {
+            Some(KeySource::File(path)) => vec![path.clone()],
+            _ => Vec::new(),
+        };
         let of_tls = tls.map(paths).unwrap_or_default();
         let state = State {
             tls: Part::new(of_tls),
             users: Part::new(users.map(Path::to_path_buf).into_iter().collect()),
+            keys: Part::new(of_keys),
             lines: VecDeque::new(),
         };
-        Reloader { tls: tls.cloned(), state: Mutex::new(state) }
+        Reloader { tls: tls.cloned(), keys: keys.cloned(), state: Mutex::new(state) }
     }
 
-    /// Whether there are files.
+    /// Whether there are files, or keys at a URL.
     pub fn has_files(&self) -> bool {
         let state = self.state();
-        !(state.tls.files.is_empty() && state.users.files.is_empty())
+        self.keys.is_some() || !(state.tls.files.is_empty() && state.users.files.is_empty())
     }
 
     /// Returns why files could not be read again.
     pub fn errors(&self) -> Vec<String> {
         let state = self.state();
-        [&state.tls, &state.users].into_iter().filter_map(|part| part.error.clone()).collect()
+        [&state.tls, &state.users, &state.keys].into_iter().filter_map(|part| part.error.clone()).collect()
     }
 
     /// Returns whether files were read again, and which or why not, one line for each time since the last call.
@@ -118,18 +128,18 @@ impl Reloader {
         if let Some(own) = shared.users().take_replaced() {
             state.users.is(own);
         }
-        let due = [state.tls.is_due(), state.users.is_due()];
+        let due = [state.tls.is_due(), state.users.is_due(), state.keys.is_due()];
         self.read(state, shared, due);
     }
 
     /// Reads all files.
     pub fn reload(&self, shared: &SharedState) {
         let state = &mut *self.state();
-        self.read(state, shared, [true, true]);
+        self.read(state, shared, [true; 3]);
     }
 
-    fn read(&self, state: &mut State, shared: &SharedState, [tls_is_due, users_are_due]: [bool; 2]) {
-        let State { tls, users, lines } = state;
+    fn read(&self, state: &mut State, shared: &SharedState, [tls_is_due, users_are_due, keys_are_due]: [bool; 3]) {
+        let State { tls, users, keys, lines } = state;
         let again = |part: &mut Part, lines: &mut VecDeque<(bool, String)>, read: &dyn Fn() -> Result<(), String>| {
             if part.files.is_empty() {
                 return;
@@ -138,17 +148,47 @@ impl Reloader {
             part.seen.clone_from(&part.read);
             let names = part.names();
             part.error = read().err().map(|reason| format!("what was in {names} before is still used: {reason}"));
-            if lines.len() == LINES_MAX {
-                lines.pop_front();
-            }
             let line = part.error.clone().unwrap_or_else(|| format!("read again: {names}"));
-            lines.push_back((part.error.is_none(), line));
+            push(lines, part.error.is_none(), line);
         };
         if tls_is_due {
             again(tls, lines, &|| self.read_tls(shared));
         }
         if users_are_due {
             again(users, lines, &|| shared.users().read_again());
+        }
+        if keys_are_due {
+            again(keys, lines, &|| self.read_keys(shared));
+        }
+    }
+
+    fn read_keys(&self, shared: &SharedState) -> Result<(), String> {
+        let Some(KeySource::File(path)) = &self.keys else { return Ok(()) };
+        shared.users().set_keys(tokens::keys_of_file(path)?);
+        Ok(())
+    }
+
+    /// Takes a key set that was fetched from its URL, or why it was not. There is one line for a change, one for the
+    /// first failure, and one for the end of failures.
+    pub fn take_keys(&self, shared: &SharedState, fetched: Result<&str, String>) {
+        let Some(KeySource::Url(url)) = &self.keys else { return };
+        let State { keys, lines, .. } = &mut *self.state();
+        let had_failed = keys.error.is_some();
+        let read = fetched.and_then(|text| Keys::of_text(text).map_err(|error| error.to_string()));
+        match read.map(|read| shared.users().set_keys(read)) {
+            Err(reason) => {
+                let error = format!("what was at `{url}` before is still used: {reason}");
+                if !had_failed {
+                    push(lines, false, error.clone());
+                }
+                keys.error = Some(error);
+            }
+            Ok(is_new) => {
+                keys.error = None;
+                if is_new || had_failed {
+                    push(lines, true, format!("read again: `{url}`"));
+                }
+            }
         }
     }
 
@@ -161,6 +201,13 @@ impl Reloader {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn push(lines: &mut VecDeque<(bool, String)>, is_well: bool, line: String) {
+    if lines.len() == LINES_MAX {
+        lines.pop_front();
+    }
+    lines.push_back((is_well, line));
 }
 
 /// Returns the files of a TLS configuration, each once.
@@ -248,7 +295,7 @@ mod tests {
         };
         let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
         let shared = SharedState::new(Settings::default(), place, Clock::standing());
-        let reloader = Reloader::new(Some(&files), None);
+        let reloader = Reloader::new(Some(&files), None, None);
         let shared = shared.protected(Some(files.load().unwrap()), UserStore::default());
         Scene { dir, shared, reloader }
     }

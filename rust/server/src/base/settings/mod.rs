@@ -1,44 +1,24 @@
 //! The supported settings, with Kafka's names and the defaults of Kafka 4.4, in one table.
 
+mod kind;
+mod security;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use rota_core::{
     config::Config,
     consumer_group::config::{Bounds, ConsumerConfig, Migration, Range},
 };
-use rota_security::{
-    acl::Authorizer,
-    pem::Source,
-    principal::MappingRules,
-    tls::{BadTls, ClientAuth, TlsFiles},
-};
+
+use kind::CONSUMER_PROTOCOL;
+pub use kind::Kind;
+pub use security::{KeyFetching, KeySource, STANDARD_AUTHORIZER};
 
 use super::{
     listeners::ListenerTexts,
     names::Hint,
     topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings},
 };
-
-/// The values of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A whole number within inclusive bounds.
-    Int(i64, i64),
-    /// `true` or `false`.
-    Bool,
-    /// Group protocols: `classic`, or `classic,consumer`.
-    Protocols,
-    /// A policy of [`Migration`].
-    Migration,
-    /// A value of [`ClientAuth`].
-    ClientAuth,
-    /// The format of certificates and keys: PEM.
-    StoreType,
-    /// Any text; empty: not set.
-    Text,
-    /// A text that is not shown.
-    Secret,
-}
 
 /// A setting.
 #[derive(Debug)]
@@ -144,6 +124,24 @@ settings! {
         "partitions of __consumer_offsets; each has its own coordinator";
     OFFSETS_TOPIC_SEGMENT_BYTES = "offsets.topic.segment.bytes", Kind::Int(4_096, INT_MAX), "104857600",
         "with a data directory: maximum size of a segment of any topic; finished segments are compacted";
+    SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = "sasl.oauthbearer.clock.skew.seconds", Kind::Int(0, INT_MAX), "30",
+        "OAUTHBEARER: how far the clocks of issuer and server may differ";
+    SASL_OAUTHBEARER_EXPECTED_AUDIENCE = "sasl.oauthbearer.expected.audience", Kind::Text, "",
+        "OAUTHBEARER: accepted audiences, separated by commas; empty: tokens have none";
+    SASL_OAUTHBEARER_EXPECTED_ISSUER = "sasl.oauthbearer.expected.issuer", Kind::Text, "",
+        "OAUTHBEARER: the issuer of tokens; empty: any that has the key";
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = "sasl.oauthbearer.jwks.endpoint.refresh.ms", Kind::Int(1, i64::MAX / 2), "3600000",
+        "OAUTHBEARER: interval at which keys are fetched from their URL";
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Kind::Int(1, i64::MAX / 2), "10000",
+        "OAUTHBEARER: longest time until keys are fetched again after a failure";
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Kind::Int(1, i64::MAX / 2), "100",
+        "OAUTHBEARER: time until keys are fetched again after a failure; doubled after each";
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = "sasl.oauthbearer.jwks.endpoint.url", Kind::Text, "",
+        "OAUTHBEARER: JSON web key set of the issuer of tokens: https://HOST/PATH or file:///PATH";
+    SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = "sasl.oauthbearer.scope.claim.name", Kind::Text, "scope",
+        "OAUTHBEARER: claim with the scopes of a token";
+    SASL_OAUTHBEARER_SUB_CLAIM_NAME = "sasl.oauthbearer.sub.claim.name", Kind::Text, "sub",
+        "OAUTHBEARER: claim with the name of a token's principal";
     SOCKET_REQUEST_MAX_BYTES = "socket.request.max.bytes", Kind::Int(1, INT_MAX), "104857600",
         "maximum size of a request; a larger one closes the connection";
     SSL_CLIENT_AUTH = "ssl.client.auth", Kind::ClientAuth, "none",
@@ -168,13 +166,8 @@ settings! {
         "ACLs: principals that may do everything, separated by semicolons";
 }
 
-/// The class of Kafka's authorizer, which switches authorization on.
-pub const STANDARD_AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-
-const OPEN: &str = "allow.everyone.if.no.acl.found";
-
 /// Pairs of settings whose first must not exceed the second.
-static ORDERED: [(usize, usize); 7] = [
+static ORDERED: [(usize, usize); 8] = [
     (GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS),
     (GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, GROUP_CONSUMER_SESSION_TIMEOUT_MS),
     (GROUP_CONSUMER_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS),
@@ -182,6 +175,7 @@ static ORDERED: [(usize, usize); 7] = [
     (GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS),
     (GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS),
     (GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS),
+    (SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS, SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS),
 ];
 
 /// Why a setting was refused.
@@ -237,76 +231,6 @@ impl fmt::Display for SettingError {
 }
 
 impl std::error::Error for SettingError {}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Kind::Int(low, high) => write!(out, "a whole number from {low} to {high}"),
-            Kind::Bool => write!(out, "`true` or `false`"),
-            Kind::Protocols => write!(out, "`classic` or `classic,consumer`"),
-            Kind::Migration => write!(out, "`bidirectional`, `upgrade`, `downgrade` or `disabled`"),
-            Kind::ClientAuth => write!(out, "`none`, `requested` or `required`"),
-            Kind::StoreType => write!(
-                out,
-                "`PEM`: convert a Java keystore to PKCS#12 (keytool -importkeystore -deststoretype PKCS12), and that \
-                 to PEM (openssl pkcs12 -in store.p12 -nodes -out store.pem)"
-            ),
-            Kind::Text | Kind::Secret => write!(out, "a text"),
-        }
-    }
-}
-
-impl Kind {
-    /// Parses `text` as a number; `true` is 1.
-    fn parse(self, text: &str) -> Option<i64> {
-        let text = text.trim();
-        match self {
-            Kind::Int(low, high) => text.parse().ok().filter(|value| (low..=high).contains(value)),
-            Kind::Bool if text.eq_ignore_ascii_case("true") => Some(1),
-            Kind::Bool if text.eq_ignore_ascii_case("false") => Some(0),
-            Kind::Bool => None,
-            Kind::Protocols => protocols(text),
-            Kind::Migration => {
-                let mut names = Migration::NAMES.iter();
-                names.position(|(name, _)| text.eq_ignore_ascii_case(name)).map(|at| at as i64)
-            }
-            Kind::ClientAuth => {
-                let mut names = ClientAuth::NAMES.iter();
-                names.position(|(name, _)| text.eq_ignore_ascii_case(name)).map(|at| at as i64)
-            }
-            Kind::StoreType => text.eq_ignore_ascii_case("PEM").then_some(0),
-            Kind::Text | Kind::Secret => Some(0),
-        }
-    }
-
-    fn text(self, value: i64) -> String {
-        match self {
-            Kind::Int(..) => value.to_string(),
-            Kind::Bool => (value != 0).to_string(),
-            Kind::Protocols if value == CONSUMER_PROTOCOL => "classic,consumer".to_owned(),
-            Kind::Protocols => "classic".to_owned(),
-            Kind::Migration => Migration::NAMES[value as usize].0.to_owned(),
-            Kind::ClientAuth => ClientAuth::NAMES[value as usize].0.to_owned(),
-            Kind::StoreType => "PEM".to_owned(),
-            Kind::Text | Kind::Secret => String::new(),
-        }
-    }
-}
-
-/// The values of [`Kind::Protocols`].
-const CLASSIC_PROTOCOL: i64 = 0;
-const CONSUMER_PROTOCOL: i64 = 1;
-
-/// Parses a list of group protocols. It must include `classic`, as in Kafka.
-fn protocols(text: &str) -> Option<i64> {
-    let mut names: Vec<String> = text.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
-    names.sort_unstable();
-    match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["classic"] => Some(CLASSIC_PROTOCOL),
-        ["classic", "consumer"] => Some(CONSUMER_PROTOCOL),
-        _ => None,
-    }
-}
 
 /// Replaces a secret where settings are shown.
 const HIDDEN: &str = "(hidden)";
@@ -390,75 +314,6 @@ impl Settings {
             advertised: text(ADVERTISED_LISTENERS),
             protocols: text(LISTENER_SECURITY_PROTOCOL_MAP),
         }
-    }
-
-    /// Returns the files of TLS; `None` if neither certificate nor key is set, so that listeners are plaintext.
-    pub fn tls(&self) -> Result<Option<TlsFiles>, BadTls> {
-        let [chain, key, ca] =
-            [SSL_KEYSTORE_CERTIFICATE_CHAIN, SSL_KEYSTORE_KEY, SSL_TRUSTSTORE_CERTIFICATES].map(|at| self.inline(at));
-        let [store, trusted] = [SSL_KEYSTORE_LOCATION, SSL_TRUSTSTORE_LOCATION]
-            .map(|at| self.texts.get(&at).map(|path| Source::File(path.into())));
-        let wrong = |reason: &str| Err(BadTls::Settings(reason.to_owned()));
-        let client_auth = ClientAuth::NAMES[self.int(SSL_CLIENT_AUTH) as usize].1;
-        let client_ca = match (trusted, ca) {
-            (Some(_), Some(_)) => {
-                return wrong("give `ssl.truststore.location` or `ssl.truststore.certificates`, not both");
-            }
-            (trusted, ca) => trusted.or(ca),
-        };
-        match (store, chain, key) {
-            (None, None, None) if client_auth != ClientAuth::None || client_ca.is_some() => wrong(
-                "`ssl.client.auth` and `ssl.truststore.*` need TLS: give the server's certificate and key, in \
-                 `ssl.keystore.location`",
-            ),
-            (None, None, None) => Ok(None),
-            (Some(store), None, None) => {
-                Ok(Some(TlsFiles { chain: store.clone(), key: store, client_ca, client_auth }))
-            }
-            (None, Some(chain), Some(key)) => Ok(Some(TlsFiles { chain, key, client_ca, client_auth })),
-            (None, Some(_), None) => wrong("`ssl.keystore.certificate.chain` needs its `ssl.keystore.key`"),
-            (None, None, Some(_)) => wrong("`ssl.keystore.key` needs its `ssl.keystore.certificate.chain`"),
-            (Some(_), ..) => wrong(
-                "give `ssl.keystore.location`, or `ssl.keystore.certificate.chain` with `ssl.keystore.key`, not both",
-            ),
-        }
-    }
-
-    /// Returns the authorizer without ACLs; `None`: everyone may do everything. `has_acls`: ACLs were given, which switch
-    /// authorization on. Errors: what to do about a wrong setting.
-    pub fn authorizer(&self, has_acls: bool) -> Result<Option<Authorizer>, BadTls> {
-        let text = |index: usize| self.texts.get(&index).map_or("", |text| text.trim());
-        let wrong = |reason: String| Err(BadTls::Settings(reason));
-        let class = text(AUTHORIZER_CLASS_NAME);
-        if !["", STANDARD_AUTHORIZER].contains(&class) {
-            return wrong(format!("`authorizer.class.name` is `{class}`, expected `{STANDARD_AUTHORIZER}`"));
-        }
-        let allow_everyone_if_no_acl_found = self.int(ALLOW_EVERYONE_IF_NO_ACL_FOUND) != 0;
-        if class.is_empty() && !has_acls {
-            let halves = [("super.users", !text(SUPER_USERS).is_empty()), (OPEN, allow_everyone_if_no_acl_found)];
-            return match halves.iter().find(|(_, is_set)| *is_set) {
-                Some((name, _)) => wrong(format!("`{name}` needs `authorizer.class.name={STANDARD_AUTHORIZER}`")),
-                None => Ok(None),
-            };
-        }
-        match Authorizer::read_super_users(text(SUPER_USERS)) {
-            Ok(super_users) => {
-                Ok(Some(Authorizer { super_users, allow_everyone_if_no_acl_found, ..Authorizer::default() }))
-            }
-            Err(bad) => wrong(format!(
-                "`super.users` has `{bad}`, which has no type: give principals such as `User:admin`, separated by `;`"
-            )),
-        }
-    }
-
-    /// Returns the rules of `ssl.principal.mapping.rules`.
-    pub fn principal_mapping(&self) -> Result<MappingRules, BadTls> {
-        let rules = self.texts.get(&SSL_PRINCIPAL_MAPPING_RULES).map_or("", |rules| rules);
-        MappingRules::read(rules).map_err(|error| BadTls::Settings(error.to_string()))
-    }
-
-    fn inline(&self, index: usize) -> Option<Source> {
-        self.texts.get(&index).map(|text| Source::Inline(SETTINGS[index].name, text.clone()))
     }
 
     fn int(&self, index: usize) -> i64 {
@@ -633,50 +488,6 @@ mod tests {
         settings.set("ssl.keystore.key", "-----BEGIN PRIVATE KEY-----").unwrap();
         assert_eq!(settings.value("ssl.keystore.key").as_deref(), Some("(hidden)"));
         assert!(!format!("{settings:?} {:?}", settings.rows()).contains("BEGIN"));
-    }
-
-    #[test]
-    fn tls_is_on_if_there_is_a_certificate_with_its_key() {
-        let tls = |pairs: &[(&str, &str)]| {
-            let mut settings = Settings::default();
-            for (name, value) in pairs {
-                settings.set(name, value).unwrap();
-            }
-            settings.tls()
-        };
-        assert_eq!(tls(&[]), Ok(None));
-        assert_eq!(tls(&[("ssl.keystore.location", "")]), Ok(None));
-        let store = tls(&[("ssl.keystore.location", "server.pem"), ("ssl.client.auth", "Required")]).unwrap().unwrap();
-        assert_eq!((store.key, store.client_auth), (store.chain, ClientAuth::Required));
-        let (chain, key) = (("ssl.keystore.certificate.chain", "c"), ("ssl.keystore.key", "k"));
-        assert!(tls(&[chain, key]).unwrap().is_some());
-        for half in
-            [&[chain][..], &[key], &[chain, key, ("ssl.keystore.location", "f")], &[("ssl.client.auth", "required")]]
-        {
-            assert!(matches!(tls(half), Err(BadTls::Settings(_))), "{half:?}");
-        }
-    }
-
-    #[test]
-    fn an_authorizer_is_kafkas_class_or_there_are_acls_without_one_its_settings_are_refused() {
-        let authorizer = |pairs: &[(&str, &str)], has_acls| {
-            let mut settings = Settings::default();
-            for (name, value) in pairs {
-                settings.set(name, value).unwrap();
-            }
-            settings.authorizer(has_acls).map_err(|error| error.to_string())
-        };
-        let class = ("authorizer.class.name", STANDARD_AUTHORIZER);
-        let admin = ("super.users", "User:admin");
-        assert!(authorizer(&[], false).unwrap().is_none());
-        assert!(!authorizer(&[class], false).unwrap().unwrap().allow_everyone_if_no_acl_found);
-        assert!(authorizer(&[(OPEN, "true")], true).unwrap().unwrap().allow_everyone_if_no_acl_found);
-        assert!(authorizer(&[class, admin], false).unwrap().unwrap().super_users.contains("User:admin"));
-        let refused = |pairs: &[(&str, &str)]| authorizer(pairs, false).unwrap_err();
-        assert_eq!(refused(&[admin]), format!("`super.users` needs `authorizer.class.name={STANDARD_AUTHORIZER}`"));
-        assert!(refused(&[(OPEN, "true")]).starts_with("`allow.everyone.if.no.acl.found` needs"));
-        assert!(refused(&[("authorizer.class.name", "x.Y")]).contains("is `x.Y`, expected"));
-        assert!(refused(&[class, ("super.users", "admin")]).contains("`admin`, which has no type"));
     }
 
     #[test]
