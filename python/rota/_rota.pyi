@@ -111,6 +111,7 @@ __all__ = [
     "Summary",
     "SyncAnswer",
     "SyncGroup",
+    "TokenIssuer",
     "UnknownRecord",
     "Wait",
     "Wheel",
