@@ -37,6 +37,7 @@ NOTES = {
     "rota-log": "memory or disk",
     "rota-security": "TLS, SASL, users",
     "rota-engine": "shared partitions",
+    "rota-txn": "transactions",
     "rota-journal": "record and replay",
     "rota-assign": "assignors",
     "rota-member": "the member's side",

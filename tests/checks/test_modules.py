@@ -4,7 +4,7 @@ import pytest
 
 from tests.checks import modules
 
-CORE, ENGINE, SERVER = "rust/core", "rust/engine", "rust/server"
+CORE, ENGINE, TXN, SERVER = "rust/core", "rust/engine", "rust/txn", "rust/server"
 LOW, HIGH = "//! Low.\n", "//! High.\nuse crate::low::Thing;\n"
 ROOT_OF_TWO = "// Lower.\nmod low;\n\n// Higher.\npub mod high;\n\npub use low::Thing;\npub use high::{More, Other};\n"
 
@@ -30,6 +30,15 @@ def test_the_engines_protocol_imports_from_its_own_layer_and_from_lower_ones() -
     sources = modules.sources(ENGINE)
     layers = modules.declared_layers(sources[""])
     assert len(layers) == 5
+    imports = modules.graph(sources)
+    assert modules.upward_imports(imports, layers) == []
+    assert modules.circles(modules.without_parents(imports)) == []
+
+
+def test_the_transactions_coordinator_imports_from_its_own_layer_and_from_lower_ones() -> None:
+    sources = modules.sources(TXN)
+    layers = modules.declared_layers(sources[""])
+    assert len(layers) == 2
     imports = modules.graph(sources)
     assert modules.upward_imports(imports, layers) == []
     assert modules.circles(modules.without_parents(imports)) == []

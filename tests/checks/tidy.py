@@ -278,6 +278,8 @@ PAGES_OF_SECTIONS = {
     "python/rota/specs/consumer/": "docs/consumer-protocol.md",
     "rust/engine/": "docs/engine-protocol.md",
     "docs/engine-protocol.md": "docs/engine-protocol.md",
+    "rust/txn/": "docs/transactions.md",
+    "docs/transactions.md": "docs/transactions.md",
 }
 
 
