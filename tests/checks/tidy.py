@@ -277,6 +277,7 @@ PAGES_OF_SECTIONS = {
     "python/rota/model/consumer/": "docs/consumer-protocol.md",
     "python/rota/specs/consumer/": "docs/consumer-protocol.md",
     "rust/engine/": "docs/engine-protocol.md",
+    "rust/cluster/": "docs/engine-protocol.md",
     "docs/engine-protocol.md": "docs/engine-protocol.md",
     "rust/txn/": "docs/transactions.md",
     "docs/transactions.md": "docs/transactions.md",

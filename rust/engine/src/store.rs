@@ -48,6 +48,7 @@ impl Store {
             nodes: BTreeMap::new(),
             beats: BTreeMap::new(),
             parts: BTreeMap::new(),
+            notes: BTreeMap::new(),
         };
         Store { view, parts_written: BTreeMap::new(), logs: BTreeMap::new() }
     }

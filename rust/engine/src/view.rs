@@ -77,4 +77,6 @@ pub struct View {
     pub beats: BTreeMap<NodeId, Beat>,
     /// Partitions that had an owner.
     pub parts: BTreeMap<PartitionId, Part>,
+    /// Small keys beside the protocol: addresses, the plan, topics, settings.
+    pub notes: BTreeMap<String, Vec<u8>>,
 }

@@ -4,8 +4,8 @@ use rota_engine::{
     Beat, CallId, Command, Config, Directory, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce, Outcome,
     PartitionId, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
-        Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, PutBeat, PutChunk, PutHead, Register, Registered,
-        Silence, Trim, Usage,
+        Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, NotePut, PutBeat, PutChunk, PutHead, PutNote,
+        Register, Registered, Silence, Trim, Usage,
     },
 };
 
@@ -162,4 +162,20 @@ fn a_stopped_node_refuses_everything() {
     assert_eq!(scene.node.inspect().stopped, Some(rota_engine::node::Stop::Replaced));
     assert_eq!(scene.step(2_000, Event::Turn), []);
     assert!(!scene.claims(2 * TTL_MS));
+}
+
+#[test]
+fn a_note_is_written_only_over_what_its_writer_saw() {
+    let mut engine = Memory::new(HISTORY);
+    let put = |engine: &mut Memory, seen: Option<&[u8]>, value: Option<&[u8]>| {
+        let (seen, value) = (seen.map(<[u8]>::to_vec), value.map(<[u8]>::to_vec));
+        ask(engine, Body::Note(PutNote { name: "plan".to_owned(), seen, value }))
+    };
+    assert_eq!(put(&mut engine, None, Some(b"a")), Content::NotePut(NotePut::Written));
+    let revision = engine.view().revision;
+    assert_eq!(put(&mut engine, None, Some(b"a")), Content::NotePut(NotePut::Written), "an earlier attempt wrote it");
+    assert_eq!(engine.view().revision, revision);
+    assert_eq!(put(&mut engine, None, Some(b"b")), Content::NotePut(NotePut::Refused(Some(b"a".to_vec()))));
+    assert_eq!(put(&mut engine, Some(b"a"), None), Content::NotePut(NotePut::Written));
+    assert!(engine.view().notes.is_empty());
 }

@@ -53,11 +53,11 @@ pub enum Verdict {
 
 impl Append {
     pub(super) fn apply(&self, store: &mut Store) -> Appended {
-        let log = store.log(self.partition);
-        let is_next = !log.entries.contains_key(&self.base_offset) && log.has(self.prev);
-        if !store.is_held(self.partition, &self.token) || !is_next {
-            let entry = log.entries.get(&self.base_offset);
-            let entry = entry.map(|stored| (stored.value.nonce, stored.revision));
+        let log = store.logs.get(&self.partition);
+        let entry = log.and_then(|log| log.entries.get(&self.base_offset));
+        let entry = entry.map(|stored| (stored.value.nonce, stored.revision));
+        let has_prev = log.map_or(self.prev == Prev::Nothing, |log| log.has(self.prev));
+        if !store.is_held(self.partition, &self.token) || entry.is_some() || !has_prev {
             return Appended::Refused { part: store.part(self.partition), entry };
         }
         let revision = store.next_revision();

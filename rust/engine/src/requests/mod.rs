@@ -10,6 +10,7 @@ pub mod check;
 pub mod chunk;
 pub mod claim;
 pub mod head;
+pub mod note;
 pub mod read;
 pub mod register;
 pub mod release;
@@ -24,6 +25,7 @@ pub use check::Check;
 pub use chunk::PutChunk;
 pub use claim::{Claim, Claimed, Silence};
 pub use head::{HeadPut, PutHead};
+pub use note::{NotePut, PutNote};
 pub use read::{Contents, Read};
 pub use register::{Register, Registered};
 pub use release::Release;
@@ -73,6 +75,8 @@ pub enum Body {
     Release(Release),
     /// A node asks how full the engine is.
     Usage(Usage),
+    /// A node writes a small key that all nodes see.
+    Note(PutNote),
     /// An operator begins a new history.
     AcceptLoss(AcceptLoss),
 }
@@ -107,6 +111,8 @@ pub enum Content {
     HeadPut(HeadPut),
     /// To [`Usage`].
     Used(Used),
+    /// To [`PutNote`].
+    NotePut(NotePut),
     /// To [`AcceptLoss`].
     HistoryBegun,
 }
@@ -158,6 +164,7 @@ impl Body {
             Body::Sweep(request) => Content::Fence(request.apply(store)),
             Body::Release(request) => Content::Fence(request.apply(store)),
             Body::Usage(request) => Content::Used(request.apply(store)),
+            Body::Note(request) => Content::NotePut(request.apply(store)),
             Body::AcceptLoss(request) => request.apply(store),
         }
     }
@@ -177,6 +184,7 @@ impl Body {
             | Body::Claim(_)
             | Body::Read(_)
             | Body::Usage(_)
+            | Body::Note(_)
             | Body::AcceptLoss(_) => None,
         }
     }

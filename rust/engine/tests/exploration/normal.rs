@@ -271,7 +271,7 @@ fn of_request(request: &mut Request, to: &mut impl Visitor) {
         Body::Trim(request) => to.revision(&mut request.token.claimed),
         Body::Sweep(request) => to.revision(&mut request.token.claimed),
         Body::Release(request) => to.revision(&mut request.token.claimed),
-        Body::Register(_) | Body::Read(_) | Body::Usage(_) | Body::AcceptLoss(_) => {}
+        Body::Register(_) | Body::Read(_) | Body::Usage(_) | Body::Note(_) | Body::AcceptLoss(_) => {}
     }
 }
 
@@ -299,6 +299,7 @@ fn of_answer(answer: &mut Answer, to: &mut impl Visitor) {
         | Content::Fence(_)
         | Content::HeadPut(_)
         | Content::Used(_)
+        | Content::NotePut(_)
         | Content::HistoryBegun => {}
     }
 }

@@ -1,0 +1,32 @@
+//! The engines as a node uses them.
+
+use std::{pin::Pin, sync::Arc};
+
+use rota_engine::{Outcome, Request, View};
+use tokio::sync::watch;
+
+/// The future of a call.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A replicated engine: a linearizable store with conditional writes, `docs/engine-protocol.md` §2.
+///
+/// Each call ends within a bounded time, about a second: with the engine's answer, or with an unknown outcome. It does
+/// not send a request again after it may have been sent: the node does that (§2.3).
+pub trait Engine: Send + Sync + 'static {
+    /// The engine as operators name it, such as `etcd://h1:2379/rota`. Without passwords.
+    fn name(&self) -> String;
+
+    /// Carries one request out.
+    fn call<'a>(&'a self, request: &'a Request) -> Pending<'a, Outcome>;
+
+    /// Carries several appends to different partitions out, in one transaction of the engine if it can. Each has its own
+    /// outcome, in the order of the requests. A lane has one such call at a time; its number picks the connection.
+    fn append_all<'a>(&'a self, lane: usize, requests: &'a [Request]) -> Pending<'a, Vec<Outcome>>;
+
+    /// The newest whole image of the small keys; `None` before the first one. Images may be left out. The first one has
+    /// the history that requests need, so the engine writes its [`Meta`](rota_engine::Meta) if there is none.
+    fn views(&self) -> watch::Receiver<Option<Arc<View>>>;
+
+    /// Why the engine does not answer at present, for operators; `None` if it does.
+    fn trouble(&self) -> Option<String>;
+}
