@@ -1,0 +1,43 @@
+//! `ListTransactions` (§3.5).
+
+use super::Coordinator;
+use crate::{
+    error::Error,
+    state::State,
+    transaction::{NO_TIME, Transaction},
+};
+
+/// The filters of a listing; the default passes everything. The host applies a pattern, for which it has the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The states to list; empty: all.
+    pub states: Vec<State>,
+    /// The producer ids to list; empty: all.
+    pub producer_ids: Vec<i64>,
+    /// Open transactions that are older; negative: all.
+    pub min_age_ms: Option<i64>,
+}
+
+impl Filter {
+    fn passes(&self, transaction: &Transaction, now_ms: i64) -> bool {
+        let age = |min_age_ms: i64| {
+            let is_open = transaction.state == State::Ongoing || transaction.state.is_prepare();
+            is_open && transaction.start_ms != NO_TIME && now_ms.saturating_sub(transaction.start_ms) > min_age_ms
+        };
+        (self.states.is_empty() || self.states.contains(&transaction.state))
+            && (self.producer_ids.is_empty() || self.producer_ids.contains(&transaction.producer.id))
+            && self.min_age_ms.is_none_or(age)
+    }
+}
+
+impl Coordinator {
+    /// Lists the ids that pass the filter. Errors: `Loading`, `NotCoordinator`.
+    pub fn list<'c>(
+        &'c self,
+        filter: &'c Filter,
+        now_ms: i64,
+    ) -> Result<impl Iterator<Item = (&'c str, &'c Transaction)>, Error> {
+        self.check_phase()?;
+        Ok(self.transactions().filter(move |(_, transaction)| filter.passes(transaction, now_ms)))
+    }
+}
