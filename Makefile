@@ -60,7 +60,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -274,6 +274,9 @@ explore: ## visit every state of the core within small bounds, release build, so
 
 explore-engine: ## visit every state of the engine's protocol within larger bounds, release build, some minutes
 	cargo test --quiet --release -p rota-engine --test exploration -- --include-ignored --nocapture
+
+explore-txn: ## visit every state of the transaction coordinator within larger bounds, release build, some minutes
+	cargo test --quiet --release -p rota-txn --test exploration -- --include-ignored --nocapture
 
 conform-fuzz: develop ## play random sessions to Apache Kafka and rota in lockstep (JDK, Maven; PROTOCOL=consumer, SEED=0)
 	$(BIN)/python -m tests.conform.fuzz --protocol $(PROTOCOL) --policy $(POLICY) --seconds $(SECONDS_PLAYED) --seed $(SEED)
