@@ -249,6 +249,7 @@ fn push_records(batch: &Batch<'_>, found: &mut Vec<StoredRecord>) -> Result<(), 
             timestamp_ms: batch.timestamp_ms(&record),
             epoch: header.leader_epoch,
             batch_base_offset: header.base_offset,
+            kind: header.data_kind(),
             record: LogRecord { key: key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
         });
     }

@@ -10,6 +10,7 @@ use std::{borrow::Cow, fmt};
 use crate::{
     compression::decompress,
     records::{RecordView, Records},
+    transaction::BatchKind,
 };
 
 /// Bytes of a batch before its records.
@@ -26,8 +27,8 @@ const MAX_TIMESTAMP_AT: usize = 35;
 
 const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME: i16 = 0x08;
-const TRANSACTIONAL: i16 = 0x10;
-const CONTROL: i16 = 0x20;
+pub(crate) const TRANSACTIONAL: i16 = 0x10;
+pub(crate) const CONTROL: i16 = 0x20;
 const DELETE_HORIZON: i16 = 0x40;
 
 /// Why bytes are not a valid batch. Positions count from the start of the batch.
@@ -248,6 +249,17 @@ impl BatchHeader {
     /// Stored as the base timestamp.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         (self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp_ms)
+    }
+
+    /// Returns what a batch of data is to transactions. A control batch has its kind in its record
+    /// ([`EndMarker::read`](crate::EndMarker::read)).
+    pub fn data_kind(&self) -> BatchKind {
+        let BatchHeader { producer_id, producer_epoch, .. } = *self;
+        if self.is_transactional() {
+            BatchKind::Transactional { producer_id, producer_epoch }
+        } else {
+            BatchKind::Plain
+        }
     }
 
     /// Whether the batch has a producer id.

@@ -1,7 +1,7 @@
 //! The interface of the log under the coordinators and topics: partitions of records, each written by the newest epoch
 //! that opened it.
 
-use crate::{completions::Completions, error::LogError};
+use crate::{completions::Completions, error::LogError, transaction::BatchKind};
 
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub struct StoredRecord {
     pub epoch: i32,
     /// The first offset of the append. An append is durable as a whole or not at all.
     pub batch_base_offset: i64,
+    /// What its batch is to transactions.
+    pub kind: BatchKind,
     /// Key and value.
     pub record: LogRecord,
 }
@@ -36,7 +38,9 @@ pub struct RecordInPlace<'a> {
     pub offset: i64,
     /// Append time in wall milliseconds.
     pub timestamp_ms: i64,
-    /// The key; never null in `__consumer_offsets`.
+    /// What its batch is to transactions.
+    pub kind: BatchKind,
+    /// The key; never null in `__consumer_offsets`, empty for a marker.
     pub key: &'a [u8],
     /// The value; `None` is a tombstone.
     pub value: Option<&'a [u8]>,
@@ -53,6 +57,8 @@ pub struct Append<B> {
     pub id: u64,
     /// Append time in wall milliseconds, for batches without timestamps of their own.
     pub timestamp_ms: i64,
+    /// What the batch is to transactions. A marker has no records.
+    pub kind: BatchKind,
     /// The records.
     pub batch: B,
 }
@@ -106,16 +112,16 @@ pub trait FencedLog<B> {
     /// `UnknownEpoch`, `Empty`, `TooLarge`, and those of the store.
     fn append(&self, append: Append<B>, to: &Arc<Completions>);
 
-    /// Visits durable records of `partition` in place, from offset `from`: a slice that takes about a millisecond.
+    /// Visits durable records of `partition` in place, and markers, from offset `from`: a slice that takes about a millisecond.
     /// Returns the next offset to read; `from` itself at the end. `visit` must not call the log. Errors:
     /// `UnknownPartition`, `Damaged`.
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError>;
 }
 
 /// Returns the bytes of keys and values in `records`, which limits such as `message.max.bytes` apply to. Errors:
-/// `Empty`, `TooLarge`.
-pub(crate) fn check_size(records: &[LogRecord], limit_bytes: usize) -> Result<(), LogError> {
-    if records.is_empty() {
+/// `Empty` (also a marker with records), `TooLarge`.
+pub(crate) fn check_size(kind: BatchKind, records: &[LogRecord], limit_bytes: usize) -> Result<(), LogError> {
+    if records.is_empty() != kind.is_marker() {
         return Err(LogError::Empty);
     }
     let batch_bytes = records.iter().map(|record| record.key.len() + record.value.as_ref().map_or(0, Vec::len)).sum();

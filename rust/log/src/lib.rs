@@ -6,6 +6,8 @@
 //! | [`BatchHeader`], [`Batch`], [`batches`] | a record batch read in place, checked, iterated |
 //! | [`rewrite_header`], [`stamp_append_time`] | write offsets, epoch and append time into a batch in place |
 //! | [`BatchWriter`] | writes an uncompressed batch |
+//! | [`BatchKind`], [`EndMarker`] | batches of transactions, and the markers that end them |
+//! | [`TransactionIndex`] | the open and the aborted transactions of a partition |
 //! | [`PartitionLog`] | a user topic's partition: stored batches, assigned offsets, reads and lookups by time |
 //! | [`FencedLog`] | the trait of partitions fenced by epochs: open, append, read; results go to [`Completions`] |
 //! | [`MemoryLog`] | the fenced log in memory |
@@ -30,6 +32,8 @@ mod partition_log;
 mod records;
 mod segment_log;
 pub mod store;
+mod transaction;
+mod transaction_index;
 mod writer;
 
 pub use batch::{
@@ -46,4 +50,6 @@ pub use memory_log::{MemoryLog, SLICE_RECORDS};
 pub use partition_log::{PartitionLog, TimestampedOffset};
 pub use records::{RecordView, Records};
 pub use segment_log::{SegmentLog, SegmentStore};
+pub use transaction::{BatchKind, EndMarker};
+pub use transaction_index::{AbortedTransaction, TransactionIndex, TransactionalProducer};
 pub use writer::BatchWriter;

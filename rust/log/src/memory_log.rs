@@ -1,11 +1,15 @@
 //! The fenced log in memory. An append completes during the call. Compaction runs as the log grows.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use crate::{
     completions::Completions,
     error::LogError,
     fenced::{Append, Completion, FencedLog, LogRecord, Operation, RecordInPlace, StoredRecord, check_size},
+    transaction::{BatchKind, EndMarker},
 };
 
 #[derive(Debug, Default)]
@@ -34,14 +38,18 @@ impl Partition {
         }
     }
 
-    fn store(&mut self, records: Vec<LogRecord>, timestamp_ms: i64, epoch: i32) -> i64 {
+    fn store(&mut self, kind: BatchKind, mut records: Vec<LogRecord>, timestamp_ms: i64, epoch: i32) -> i64 {
         let batch_base_offset = self.next_offset;
+        if kind.is_marker() {
+            records.push(LogRecord { key: Vec::new(), value: None });
+        }
         self.next_offset += records.len() as i64;
         self.records.extend(records.into_iter().zip(batch_base_offset..).map(|(record, offset)| StoredRecord {
             offset,
             timestamp_ms,
             epoch,
             batch_base_offset,
+            kind,
             record,
         }));
         if self.records.len() >= COMPACT_RECORDS_MIN.max(self.compacted * 2) {
@@ -50,8 +58,46 @@ impl Partition {
         batch_base_offset
     }
 
-    /// Keeps the newest record of each key, without tombstones.
+    /// Keeps the newest record of each key, without tombstones, before the first open transaction. A committed record
+    /// becomes a plain one: its own position counts, not that of the marker.
     fn compact(&mut self) {
+        self.decide();
+        let open = self.records.iter().position(|stored| matches!(stored.kind, BatchKind::Transactional { .. }));
+        let undecided = self.records.split_off(open.unwrap_or(self.records.len()));
+        self.keep_newest();
+        self.records.extend(undecided);
+        self.compacted = self.records.len();
+    }
+
+    /// Applies the markers to the records before them, and removes the markers and aborted records that are before
+    /// every open transaction.
+    fn decide(&mut self) {
+        let mut open: HashMap<i64, Vec<usize>> = HashMap::new();
+        let mut aborted = HashSet::new();
+        for at in 0..self.records.len() {
+            match self.records[at].kind {
+                BatchKind::Plain => {}
+                BatchKind::Transactional { producer_id, .. } => open.entry(producer_id).or_default().push(at),
+                BatchKind::Marker(EndMarker { producer_id, is_commit, .. }) => {
+                    for decided in open.remove(&producer_id).unwrap_or_default() {
+                        self.records[decided].kind = BatchKind::Plain;
+                        if !is_commit {
+                            aborted.insert(decided);
+                        }
+                    }
+                }
+            }
+        }
+        let first_open = open.values().filter_map(|records| records.first()).min().copied();
+        let mut at = 0..;
+        self.records.retain(|stored| {
+            let at = at.next().unwrap_or(0);
+            let is_over = stored.kind.is_marker() && first_open.is_none_or(|first| at < first);
+            !is_over && !aborted.contains(&at)
+        });
+    }
+
+    fn keep_newest(&mut self) {
         let key = |at: u32| &self.records[at as usize].record.key;
         let mut by_key: Vec<u32> = (0..self.records.len() as u32).collect();
         by_key.sort_by(|one, other| key(*one).cmp(key(*other)));
@@ -62,7 +108,6 @@ impl Partition {
         }
         let mut newest = is_newest.into_iter();
         self.records.retain(|stored| newest.next() == Some(true) && stored.record.value.is_some());
-        self.compacted = self.records.len();
     }
 }
 
@@ -97,11 +142,11 @@ impl MemoryLog {
     }
 
     fn store(&self, append: Append<Vec<LogRecord>>) -> Result<i64, LogError> {
-        let Append { partition, epoch, timestamp_ms, batch, .. } = append;
+        let Append { partition, epoch, timestamp_ms, kind, batch, .. } = append;
         let mut found = self.partition(partition)?;
         found.check(partition, epoch)?;
-        check_size(&batch, self.batch_bytes_max)?;
-        Ok(found.store(batch, timestamp_ms, epoch))
+        check_size(kind, &batch, self.batch_bytes_max)?;
+        Ok(found.store(kind, batch, timestamp_ms, epoch))
     }
 }
 
@@ -123,7 +168,8 @@ impl FencedLog<Vec<LogRecord>> for MemoryLog {
         let slice = &found.records[at..found.records.len().min(at + SLICE_RECORDS)];
         for stored in slice {
             let (key, value) = (stored.record.key.as_slice(), stored.record.value.as_deref());
-            visit(RecordInPlace { offset: stored.offset, timestamp_ms: stored.timestamp_ms, key, value });
+            let StoredRecord { offset, timestamp_ms, kind, .. } = *stored;
+            visit(RecordInPlace { offset, timestamp_ms, kind, key, value });
         }
         Ok(slice.last().map_or(from, |last| last.offset + 1))
     }
@@ -143,7 +189,10 @@ mod tests {
         for n in 0..rounds {
             let value = (n % 10 != 3).then(|| n.to_string().into_bytes());
             let batch = vec![LogRecord { key: key(n), value }];
-            log.append(Append { partition: 0, epoch: 0, id: 0, timestamp_ms: 0, batch }, &completions);
+            log.append(
+                Append { partition: 0, epoch: 0, id: 0, timestamp_ms: 0, kind: BatchKind::Plain, batch },
+                &completions,
+            );
             assert_eq!(completions.take().pop().unwrap().result, Ok(n as i64), "offsets go on");
         }
         let (mut records, mut from) = (Vec::new(), 0);

@@ -43,6 +43,8 @@ pub struct PartitionLog {
     first_offset: i64,
     next_offset: i64,
     size_bytes: u64,
+    /// The first offset of the oldest open transaction.
+    first_open: Option<i64>,
 }
 
 impl PartitionLog {
@@ -137,8 +139,13 @@ impl PartitionLog {
         find_record(stored, max_timestamp_ms, bytes_left).or_else(|| Some(whole_batch(&stored.batch())))
     }
 
+    /// Keeps the records from `first_open` on, the first offset of the oldest open transaction. `None`: none is open.
+    pub fn keep_open(&mut self, first_open: Option<i64>) {
+        self.first_open = first_open;
+    }
+
     /// Drops the oldest batches once the size exceeds `limit_bytes`, down to seven eighths of it so that this does not
-    /// happen at every append. The newest batch stays. Returns whether any were dropped.
+    /// happen at every append. The newest batch stays, and so do open transactions. Returns whether any were dropped.
     pub fn trim_to_bytes(&mut self, limit_bytes: u64) -> bool {
         if self.size_bytes <= limit_bytes {
             return false;
@@ -146,6 +153,10 @@ impl PartitionLog {
         let target_bytes = limit_bytes - limit_bytes / 8;
         let before = self.batches.len();
         while self.size_bytes > target_bytes && self.batches.len() > 1 {
+            let is_decided = |oldest: &Stored| self.first_open.is_none_or(|first| oldest.last_offset < first);
+            if !self.batches.front().is_some_and(is_decided) {
+                break;
+            }
             let Some(gone) = self.batches.pop_front() else { break };
             self.size_bytes -= gone.bytes.len() as u64;
             self.first_offset = gone.last_offset + 1;

@@ -12,6 +12,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use bytes::Bytes;
+
 use crate::{
     BatchWriter,
     completions::Completions,
@@ -21,6 +23,7 @@ use crate::{
     store::{
         Command, OpenError, Outcome, PartitionHandle, PartitionInfo, PartitionView, Report, Store, StoreOptions, Task,
     },
+    transaction::BatchKind,
 };
 
 /// Maximum bytes of the appends of one pass, unless the first append alone has more.
@@ -216,17 +219,29 @@ impl SegmentLog {
     }
 
     fn encode(&self, append: &Append<Vec<LogRecord>>) -> Result<Command, LogError> {
-        let Append { partition, epoch, timestamp_ms, batch, .. } = append;
+        let Append { partition, epoch, timestamp_ms, kind, batch, .. } = append;
         let known = self.partitions.get(partition).ok_or(LogError::UnknownPartition { partition: *partition })?;
-        check_size(batch, self.batch_bytes_max)?;
-        // Kafka's coordinator writes sequence 0 without a producer id.
-        let mut writer = BatchWriter::default();
-        writer.producer = Some((-1, -1, 0));
-        for record in batch {
-            writer.push(*timestamp_ms, Some(&record.key), record.value.as_deref());
-        }
-        Ok(Command::Append { partition: known.0, epoch: *epoch, batch: writer.finish().into() })
+        check_size(*kind, batch, self.batch_bytes_max)?;
+        let batch = match kind {
+            // Kafka's coordinator writes sequence 0 without a producer id.
+            BatchKind::Plain => written(BatchWriter::default(), (-1, -1, 0), *timestamp_ms, batch),
+            BatchKind::Transactional { producer_id, producer_epoch } => {
+                let mut writer = BatchWriter::default();
+                writer.is_transactional = true;
+                written(writer, (*producer_id, *producer_epoch, 0), *timestamp_ms, batch)
+            }
+            BatchKind::Marker(marker) => marker.batch(*timestamp_ms),
+        };
+        Ok(Command::Append { partition: known.0, epoch: *epoch, batch: batch.into() })
     }
+}
+
+fn written(mut writer: BatchWriter, producer: (i64, i16, i32), timestamp_ms: i64, records: &[LogRecord]) -> Bytes {
+    writer.producer = Some(producer);
+    for record in records {
+        writer.push(timestamp_ms, Some(&record.key), record.value.as_deref());
+    }
+    writer.finish()
 }
 
 impl FencedLog<Vec<LogRecord>> for SegmentLog {

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::batch::{HEADER_BYTES, LEADING_BYTES};
+use crate::batch::{CONTROL, HEADER_BYTES, LEADING_BYTES, TRANSACTIONAL};
 
 /// A batch under construction. Offsets count up from `base_offset`.
 #[derive(Clone, Debug)]
@@ -13,6 +13,10 @@ pub struct BatchWriter {
     pub leader_epoch: i32,
     /// (producer id, epoch, base sequence); `None`: not idempotent.
     pub producer: Option<(i64, i16, i32)>,
+    /// Whether the batch is part of a transaction.
+    pub is_transactional: bool,
+    /// Whether its records are control records.
+    pub is_control: bool,
     records: BytesMut,
     base_timestamp_ms: i64,
     max_timestamp_ms: i64,
@@ -25,6 +29,8 @@ impl Default for BatchWriter {
             base_offset: 0,
             leader_epoch: -1,
             producer: None,
+            is_transactional: false,
+            is_control: false,
             records: BytesMut::new(),
             base_timestamp_ms: -1,
             max_timestamp_ms: -1,
@@ -58,7 +64,8 @@ impl BatchWriter {
     pub fn finish(self) -> Bytes {
         let (producer_id, producer_epoch, base_sequence) = self.producer.unwrap_or((-1, -1, -1));
         let mut summed = BytesMut::with_capacity(HEADER_BYTES + self.records.len());
-        summed.put_i16(0);
+        let transactional = if self.is_transactional { TRANSACTIONAL } else { 0 };
+        summed.put_i16(transactional | if self.is_control { CONTROL } else { 0 });
         summed.put_i32(self.count - 1);
         summed.put_i64(self.base_timestamp_ms);
         summed.put_i64(self.max_timestamp_ms);

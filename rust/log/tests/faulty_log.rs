@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use proptest::prelude::*;
-use rota_log::{Append, Completions, Fault, FaultyLog, FencedLog, LogError, LogRecord, MemoryLog, Operation};
+use rota_log::{
+    Append, BatchKind, Completions, Fault, FaultyLog, FencedLog, LogError, LogRecord, MemoryLog, Operation,
+};
 
 const NOT_ENOUGH_REPLICAS: LogError = LogError::Failed { code: 19 };
 
@@ -41,7 +43,8 @@ impl Caller {
         let id = self.next_id;
         self.next_id += 1;
         let batch = vec![LogRecord { key: id.to_string().into_bytes(), value: Some(vec![1]) }];
-        self.log.append(Append { partition, epoch, id, timestamp_ms: 0, batch }, &self.completions);
+        self.log
+            .append(Append { partition, epoch, id, timestamp_ms: 0, kind: BatchKind::Plain, batch }, &self.completions);
     }
 
     /// Ids and results of what has ended.

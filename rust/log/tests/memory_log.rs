@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rota_log::{Append, Completions, FencedLog, LogError, LogRecord, MemoryLog, Operation, SLICE_RECORDS};
+use rota_log::{Append, BatchKind, Completions, FencedLog, LogError, LogRecord, MemoryLog, Operation, SLICE_RECORDS};
 
 fn record(key: &str) -> LogRecord {
     LogRecord { key: key.as_bytes().to_vec(), value: Some(vec![1]) }
 }
 
 fn append(partition: i32, epoch: i32, id: u64, batch: Vec<LogRecord>) -> Append<Vec<LogRecord>> {
-    Append { partition, epoch, id, timestamp_ms: 77, batch }
+    Append { partition, epoch, id, timestamp_ms: 77, kind: BatchKind::Plain, batch }
 }
 
 fn open(log: &MemoryLog, partition: i32, epoch: i32) -> Result<i64, LogError> {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use rota_log::{
-    Append, Completion, Completions, FencedLog, LogError, LogRecord, Operation, SegmentLog, SegmentStore, StoredRecord,
+    Append, BatchKind, Completion, Completions, FencedLog, LogError, LogRecord, Operation, SegmentLog, SegmentStore,
+    StoredRecord,
     files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation as OnFile, Survival},
     store::{Access, Command, OpenError, StoreOptions},
 };
@@ -45,7 +46,8 @@ impl Caller {
     fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, batch: Vec<LogRecord>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.log.append(Append { partition, epoch, id, timestamp_ms, batch }, &self.completions);
+        self.log
+            .append(Append { partition, epoch, id, timestamp_ms, kind: BatchKind::Plain, batch }, &self.completions);
         id
     }
 

@@ -1,13 +1,13 @@
 //! Compaction keeps the newest record of each key in the older segments of a partition, with its offset.
 //!
-//! Tombstones stay for `delete_retention_ms` after the first compaction that reads them. Records of aborted
-//! transactions are removed, open transactions stop compaction, and control batches stay. A group of segments is
-//! written to `BASE.log.cleaned`, synced, and renamed to `BASE.log.swap`. After a sync of the directory, the group's
+//! Tombstones stay for `delete_retention_ms` after the first compaction that reads them, and so do the markers of
+//! transactions after the first compaction that finds no record of theirs. Records of aborted transactions are removed,
+//! and open transactions stop compaction. A group of segments is written to `BASE.log.cleaned`, synced, and renamed to `BASE.log.swap`. After a sync of the directory, the group's
 //! other segments are removed; after another, `.swap` is renamed to `BASE.log`. A crash before the first rename leaves
 //! the old segments. A crash after it leaves a `.swap`, which the next start installs.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::{BuildHasher as _, RandomState},
     io,
     path::PathBuf,
@@ -43,6 +43,8 @@ pub struct Compaction {
     sources: Vec<Arc<Segment>>,
     /// Base offset of the first segment after the compacted ones.
     end_offset: i64,
+    /// The offset below which nothing is left to do before more is written.
+    clean_offset: i64,
     segment_bytes_max: u64,
     now_ms: i64,
     delete_retention_ms: i64,
@@ -80,8 +82,10 @@ struct Newest {
     offsets: HashMap<u128, i64>,
     /// Open transactions by producer id: first offset, and (key, offset) of the records.
     open: BTreeMap<i64, (i64, Vec<(u128, i64)>)>,
-    /// Aborted transactions: producer id, first offset, offset of the marker.
-    aborted: Vec<(i64, i64, i64)>,
+    /// Aborted transactions by producer id: first offset, offset of the marker; in their order.
+    aborted: HashMap<i64, Vec<(i64, i64)>>,
+    /// Offsets of markers without a record of their transaction.
+    idle_markers: HashSet<i64>,
 }
 
 impl Newest {
@@ -122,18 +126,23 @@ impl Newest {
             [_, _, 0, kind @ (0 | 1), ..] => *kind,
             _ => return,
         };
-        let Some((first_offset, records)) = self.open.remove(&producer_id) else { return };
+        let Some((first_offset, records)) = self.open.remove(&producer_id) else {
+            self.idle_markers.insert(offset);
+            return;
+        };
         if kind == 1 {
             for (key, offset) in records {
                 self.see(key, offset);
             }
         } else {
-            self.aborted.push((producer_id, first_offset, offset));
+            self.aborted.entry(producer_id).or_default().push((first_offset, offset));
         }
     }
 
     fn is_aborted(&self, producer_id: i64, offset: i64) -> bool {
-        self.aborted.iter().any(|(id, first, marker)| *id == producer_id && (*first..*marker).contains(&offset))
+        let Some(aborted) = self.aborted.get(&producer_id) else { return false };
+        let at = aborted.partition_point(|(_, marker)| *marker < offset);
+        aborted.get(at).is_some_and(|(first, _)| *first <= offset)
     }
 }
 
@@ -175,6 +184,7 @@ impl Compaction {
         if self.newest.offsets.len() > KEYS_MAX {
             let next_base = self.sources.get(source + 1).map_or(self.end_offset, |next| next.base_offset);
             self.keep_sources(|other| other <= next_base);
+            self.clean_offset = self.end_offset;
         }
         self.phase = Phase::Read(source + 1, 0);
         Ok(())
@@ -243,11 +253,14 @@ impl Compaction {
 
     fn filter(&self, batch: &Batch<'_>) -> Result<Rewritten, crate::batch::BatchError> {
         let header = batch.header();
-        if header.is_control() {
-            return Ok(Rewritten::Same);
-        }
         let horizon = header.delete_horizon_ms();
-        rewrite(batch, self.now_ms.saturating_add(self.delete_retention_ms), |record| {
+        let new_horizon_ms = self.now_ms.saturating_add(self.delete_retention_ms);
+        if header.is_control() {
+            let is_over = horizon.is_some_and(|horizon_ms| horizon_ms < self.now_ms);
+            let is_idle = self.newest.idle_markers.contains(&header.base_offset);
+            return if is_idle { rewrite(batch, new_horizon_ms, |_| !is_over) } else { Ok(Rewritten::Same) };
+        }
+        rewrite(batch, new_horizon_ms, |record| {
             let offset = batch.offset(record);
             if header.is_transactional() && self.newest.is_aborted(header.producer_id, offset) {
                 return false;
@@ -316,6 +329,7 @@ impl Store {
             dir: partition.dir.clone(),
             sources: sources.collect(),
             end_offset,
+            clean_offset: end_offset,
             segment_bytes_max: self.options.segment_bytes,
             now_ms,
             delete_retention_ms: self.options.delete_retention_ms,
@@ -328,10 +342,10 @@ impl Store {
     /// Shows the compacted segments to readers.
     pub(super) fn end_compaction(&mut self, task: Compaction) {
         self.compactions += 1;
-        let end_offset = task.end_offset;
+        let clean_offset = task.clean_offset;
         if let Some(partition) = self.take_over(task) {
             // An open transaction may have left nothing to do. Without this, the same compaction would repeat.
-            partition.first_dirty_offset = partition.first_dirty_offset.max(end_offset);
+            partition.first_dirty_offset = partition.first_dirty_offset.max(clean_offset);
         }
     }
 

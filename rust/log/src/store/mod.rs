@@ -24,6 +24,7 @@ mod repair;
 mod rewrite;
 mod scan;
 mod segment;
+mod side_files;
 mod view;
 mod wal;
 
@@ -41,6 +42,7 @@ pub use mend::{recover, repair};
 pub use opened::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
 pub use repair::{Loss, Repaired};
+pub use side_files::SideFile;
 pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
 
 use partition::Partition;

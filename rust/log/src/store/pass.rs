@@ -16,6 +16,7 @@ use crate::{
 use super::{
     Durability, Store,
     partition::{Partition, Undo},
+    side_files::{self, SideFile},
     wal::WalEntry,
 };
 
@@ -67,6 +68,13 @@ pub enum Command {
         /// Offset below which segments are dropped whatever their size.
         below: i64,
     },
+    /// Writes a file beside the segments of a partition, once the earlier appends are durable. Outcome: 0.
+    WriteBeside {
+        /// The partition.
+        partition: PartitionHandle,
+        /// The file.
+        file: SideFile,
+    },
 }
 
 /// The outcome of a command.
@@ -84,6 +92,8 @@ struct Pass {
     deleted: Vec<PartitionHandle>,
     /// Trims (command index, partition, size, offset), executed after the rest is durable.
     trims: Vec<(usize, PartitionHandle, u64, i64)>,
+    /// Files beside segments (command index, partition, file), written after the rest is durable.
+    beside: Vec<(usize, PartitionHandle, SideFile)>,
 }
 
 /// Batches of one partition in the frame that go to one segment.
@@ -128,6 +138,7 @@ impl Store {
             created: Vec::new(),
             deleted: Vec::new(),
             trims: Vec::new(),
+            beside: Vec::new(),
         };
         let mut by_partition: Vec<(PartitionHandle, usize, Command)> = Vec::with_capacity(commands.len());
         for (at, command) in commands.into_iter().enumerate() {
@@ -142,7 +153,8 @@ impl Store {
                 Command::Append { partition, .. }
                 | Command::Open { partition, .. }
                 | Command::Delete { partition }
-                | Command::Trim { partition, .. } => by_partition.push((partition, at, command)),
+                | Command::Trim { partition, .. }
+                | Command::WriteBeside { partition, .. } => by_partition.push((partition, at, command)),
             }
         }
         by_partition.sort_by_key(|(partition, at, _)| (*partition, *at));
@@ -258,6 +270,7 @@ impl Store {
             }
             pass.deleted.clear();
             pass.trims.clear();
+            pass.beside.clear();
             let path = self.dir.join(super::layout::wal_name(self.wal.number));
             Err(self.fails(None, storage_error(&path, &error)))
         } else {
@@ -289,6 +302,11 @@ impl Store {
             if let Some(partition) = &mut self.partitions[handle.0 as usize] {
                 pass.outcomes[at] = Some(Ok(trim(partition, self.files.as_ref(), limit_bytes, below)));
                 partition.publish();
+            }
+        }
+        for (at, handle, file) in pass.beside.drain(..) {
+            if let Some(partition) = &mut self.partitions[handle.0 as usize] {
+                pass.outcomes[at] = Some(side_files::write(partition, self.files.as_ref(), &file));
             }
         }
         for handle in pass.deleted.drain(..) {
@@ -398,6 +416,10 @@ impl Stage<'_> {
                 self.pass.trims.push((at, self.handle, *limit_bytes, *below));
                 Ok(Ok(0))
             }
+            Command::WriteBeside { file, .. } => {
+                self.pass.beside.push((at, self.handle, file.clone()));
+                Ok(Ok(0))
+            }
             Command::Create { .. } => unreachable!("those are handled before"),
         }
     }
@@ -482,7 +504,8 @@ fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes:
     let mut gone = 0;
     for pair in partition.segments.windows(2) {
         let [segment, next] = pair else { break };
-        let is_kept = size_bytes <= limit_bytes && next.base_offset > below;
+        let is_open = next.base_offset > partition.view.keep_from();
+        let is_kept = is_open || size_bytes <= limit_bytes && next.base_offset > below;
         // Segments that the next checkpoint may need stay.
         if is_kept || segment.base_offset >= partition.checkpointed_base {
             break;
@@ -493,8 +516,12 @@ fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes:
         size_bytes -= segment.readable_bytes();
         gone += 1;
     }
-    partition.segments.drain(..gone);
-    partition.segments.first().map_or(partition.next_offset, |first| first.base_offset)
+    let gone: Vec<i64> = partition.segments.drain(..gone).map(|segment| segment.base_offset).collect();
+    let first_offset = partition.segments.first().map_or(partition.next_offset, |first| first.base_offset);
+    if !gone.is_empty() {
+        side_files::remove_below(&partition.dir, files, &gone, first_offset);
+    }
+    first_offset
 }
 
 pub(super) type Names = HashMap<(String, i32), PartitionHandle>;

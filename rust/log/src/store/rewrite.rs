@@ -23,7 +23,7 @@ pub enum Rewritten {
     Changed(Vec<u8>),
 }
 
-/// Keeps the records that `keep` selects. A batch with tombstones and no delete horizon gets `horizon_ms`. A changed
+/// Keeps the records that `keep` selects. A batch with tombstones or markers and no delete horizon gets `horizon_ms`. A changed
 /// batch is uncompressed.
 pub fn rewrite(
     batch: &Batch<'_>,
@@ -42,7 +42,8 @@ pub fn rewrite(
     if kept.is_empty() {
         return Ok(Rewritten::Gone);
     }
-    let needs_horizon = header.delete_horizon_ms().is_none() && kept.iter().any(|record| record.value.is_none());
+    let can_end = header.is_control() || kept.iter().any(|record| record.value.is_none());
+    let needs_horizon = header.delete_horizon_ms().is_none() && can_end;
     if !needs_horizon && kept.len() as i64 == i64::from(header.record_count) {
         return Ok(Rewritten::Same);
     }

@@ -13,6 +13,7 @@ use crate::{
     fenced::{LogRecord, RecordInPlace, StoredRecord},
     files::read_up_to,
     partition_log::TimestampedOffset,
+    transaction::{BatchKind, EndMarker},
 };
 
 use super::segment::{Segment, Walk};
@@ -26,6 +27,8 @@ pub struct PartitionView {
     segments: RwLock<Arc<Vec<Arc<Segment>>>>,
     first_offset: AtomicI64,
     next_offset: AtomicI64,
+    /// The first offset of the oldest open transaction, minus `i64::MAX`: 0 if none is open.
+    keep_from: AtomicI64,
     refusal: RwLock<Option<LogError>>,
 }
 
@@ -75,6 +78,16 @@ impl PartitionView {
     /// Returns the offset of the next durable record.
     pub fn next_offset(&self) -> i64 {
         self.next_offset.load(Ordering::Acquire)
+    }
+
+    /// Keeps the records from `first_open` on, the first offset of the oldest open transaction. `None`: none is open.
+    pub fn keep_open(&self, first_open: Option<i64>) {
+        self.keep_from.store(first_open.map_or(0, |first| first - i64::MAX), Ordering::Release);
+    }
+
+    /// Returns the offset from which trims keep records, `i64::MAX` if no transaction is open.
+    pub fn keep_from(&self) -> i64 {
+        i64::MAX + self.keep_from.load(Ordering::Acquire)
     }
 
     /// Returns the segments, oldest first.
@@ -131,7 +144,7 @@ impl PartitionView {
             let left = records_max - records.len();
             let max_bytes = left.saturating_mul(256).clamp(4 << 10, 1 << 20);
             let next_offset = self.each_record(from, max_bytes, |batch, record| {
-                if records.len() < records_max {
+                if records.len() < records_max && !record.kind.is_marker() {
                     records.push(stored(batch, record));
                 }
             })?;
@@ -143,7 +156,7 @@ impl PartitionView {
         Ok(records)
     }
 
-    /// Visits the records of a slice of about `max_bytes` in place. Returns the offset to continue at; the requested
+    /// Visits the records of a slice of about `max_bytes` in place, and the markers of transactions. Returns the offset to continue at; the requested
     /// one at the end.
     pub fn visit_records(
         &self,
@@ -248,15 +261,21 @@ fn records_in_place(
     from: i64,
     visit: &mut impl FnMut(&BatchHeader, RecordInPlace<'_>),
 ) -> Result<(), BatchError> {
+    let BatchHeader { base_offset, max_timestamp_ms, .. } = *batch.header();
     if batch.header().is_control() {
+        if let Some(marker) = EndMarker::read(batch)?.filter(|_| base_offset >= from) {
+            let (offset, timestamp_ms, kind) = (base_offset, max_timestamp_ms, BatchKind::Marker(marker));
+            visit(batch.header(), RecordInPlace { offset, timestamp_ms, kind, key: &[], value: None });
+        }
         return Ok(());
     }
+    let kind = batch.header().data_kind();
     let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
     for record in batch.records_in(&payload) {
         let record = record?;
         let (offset, timestamp_ms) = (batch.offset(&record), batch.timestamp_ms(&record));
         if let Some(key) = record.key.filter(|_| offset >= from) {
-            visit(batch.header(), RecordInPlace { offset, timestamp_ms, key, value: record.value });
+            visit(batch.header(), RecordInPlace { offset, timestamp_ms, kind, key, value: record.value });
         }
     }
     Ok(())
@@ -268,6 +287,7 @@ fn stored(batch: &BatchHeader, record: RecordInPlace<'_>) -> StoredRecord {
         timestamp_ms: record.timestamp_ms,
         epoch: batch.leader_epoch,
         batch_base_offset: batch.base_offset,
+        kind: record.kind,
         record: LogRecord { key: record.key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
     }
 }

@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 
 use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
-use rota_log::{Append, Completion, Completions, FaultyLog, FencedLog, LogError, LogRecord, Operation};
+use rota_log::{Append, BatchKind, Completion, Completions, FaultyLog, FencedLog, LogError, LogRecord, Operation};
 use tokio::sync::Notify;
 
 use crate::base::metrics::Metrics;
@@ -78,7 +78,8 @@ impl OffsetsLog {
         self.expected += 1;
         self.completions.attend();
         let Key { partition, epoch, id } = key;
-        self.log.append(Append { partition, epoch, id, timestamp_ms: wall_ms, batch }, &self.completions);
+        let kind = BatchKind::Plain;
+        self.log.append(Append { partition, epoch, id, timestamp_ms: wall_ms, kind, batch }, &self.completions);
     }
 
     /// Takes the completions that have arrived, and counts appends in `metrics`.
@@ -139,7 +140,8 @@ pub(crate) mod tests {
     /// Appends a record whose key may be anything, in epoch 0.
     pub(crate) fn append_raw(log: &SharedLog, partition: u32, key: Vec<u8>) {
         let batch = vec![LogRecord { key, value: Some(Vec::new()) }];
-        let append = Append { partition: partition as i32, epoch: 0, id: 0, timestamp_ms: 0, batch };
+        let append =
+            Append { partition: partition as i32, epoch: 0, id: 0, timestamp_ms: 0, kind: BatchKind::Plain, batch };
         log.append(append, &Completions::relay(|completion| assert!(completion.result.is_ok())));
     }
 

@@ -87,7 +87,10 @@ impl PartialLoad {
     }
 
     fn replay(&mut self, record: RecordInPlace<'_>) -> Result<(), RecordError> {
-        let RecordInPlace { offset, timestamp_ms, key, value } = record;
+        let RecordInPlace { offset, timestamp_ms, kind, key, value } = record;
+        if kind.is_marker() {
+            return Ok(());
+        }
         if let Some(record) = OffsetRecord::read(key, value)? {
             self.coordinator.replay_offset(record);
             return Ok(());

@@ -11,7 +11,9 @@ use std::{
 };
 
 use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Record, Sink};
-use rota_log::{Append, Completion, Completions, Fault, FaultyLog, FencedLog, LogError, Operation, RecordInPlace};
+use rota_log::{
+    Append, BatchKind, Completion, Completions, Fault, FaultyLog, FencedLog, LogError, Operation, RecordInPlace,
+};
 
 use super::Planted;
 use crate::dice::Rng;
@@ -78,7 +80,13 @@ impl FencedLog<Batch> for Store {
             for record in &entry.records {
                 let (key, value) = (record.key_bytes(), record.value_bytes());
                 let offset = entry.number.0 as i64;
-                visit(RecordInPlace { offset, timestamp_ms: 0, key: &key, value: value.as_deref() });
+                visit(RecordInPlace {
+                    offset,
+                    timestamp_ms: 0,
+                    kind: BatchKind::Plain,
+                    key: &key,
+                    value: value.as_deref(),
+                });
             }
         }
         Ok(stored.entries[at..].last().map_or(from, |last| last.number.0 as i64 + 1))
@@ -181,7 +189,10 @@ impl Log {
         self.durable_ms = self.durable_ms.max(now_ms + latency_ms);
         let durable_at_ms = self.durable_ms;
         let (epoch, batch) = (by.epoch as i32, Batch::from(records));
-        self.faulty.append(Append { partition: 0, epoch, id: number.0, timestamp_ms: 0, batch }, &self.completions);
+        self.faulty.append(
+            Append { partition: 0, epoch, id: number.0, timestamp_ms: 0, kind: BatchKind::Plain, batch },
+            &self.completions,
+        );
         self.scheduled.get_mut().push_back(Scheduled { number, durable_at_ms, is_refused, fault });
         self.in_flight.insert(number, InFlight { refused, ..*by });
         let early = planted == Some(Planted::LogAcknowledgesEarly) && !is_refused;
@@ -286,7 +297,7 @@ impl Log {
         let forgotten = if planted == Some(Planted::LoadForgetsTheLast) { 2 } else { 0 };
         let count: usize = self.store.lock().entries.iter().map(|entry| entry.records.len()).sum();
         let mut left = count.saturating_sub(forgotten);
-        let read = self.faulty.read(0, 0, &mut |RecordInPlace { offset, timestamp_ms, key, value }| {
+        let read = self.faulty.read(0, 0, &mut |RecordInPlace { offset, timestamp_ms, key, value, .. }| {
             if left > 0 {
                 left -= 1;
                 let record = Record::decode(key, value).expect("own bytes");

@@ -1,0 +1,140 @@
+//! The files of transactions beside a partition's segments, as Kafka names them: `BASE.txnindex` and `OFFSET.snapshot`.
+//!
+//! A partition without a snapshot has no transactions. So the first snapshot is durable before the first transactional
+//! batch. Later ones are written when a segment is full, after its `.txnindex`, and keep a start from reading older
+//! segments. What a crash lost of the newest segments is found in their batches.
+
+use std::{io, path::Path};
+
+use crate::{
+    error::LogError,
+    files::{Access, Files, read_file, replace_file, write_all_at},
+    transaction::EndMarker,
+    transaction_index::TransactionIndex,
+};
+
+use super::{PartitionHandle, Store, partition::Partition, pass::storage_error, segment::Walk};
+
+/// Suffix of a file of producers.
+const SNAPSHOT: &str = "snapshot";
+/// Suffix of a file of aborted transactions.
+const TRANSACTION_INDEX: &str = "txnindex";
+
+/// A file beside a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SideFile {
+    /// The producers before an offset, replaced as a whole.
+    Snapshot(i64, Vec<u8>),
+    /// The aborted transactions of the segment with this base offset, replaced as a whole.
+    Aborted(i64, Vec<u8>),
+    /// More aborted transactions of the segment with this base offset.
+    MoreAborted(i64, Vec<u8>),
+}
+
+fn name(offset: i64, suffix: &str) -> String {
+    format!("{offset:020}.{suffix}")
+}
+
+/// Returns the offset in the name of a snapshot.
+fn snapshot_offset(name: &str) -> Option<i64> {
+    let digits = name.strip_suffix(SNAPSHOT)?.strip_suffix('.').filter(|digits| digits.len() == 20)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+/// Writes a file durably. Errors: those of the file system.
+pub(super) fn write(partition: &mut Partition, files: &dyn Files, file: &SideFile) -> Result<i64, LogError> {
+    let dir = &partition.dir;
+    let (name, bytes, continues) = match file {
+        SideFile::Snapshot(offset, bytes) => (name(*offset, SNAPSHOT), bytes, false),
+        SideFile::Aborted(base_offset, bytes) => (name(*base_offset, TRANSACTION_INDEX), bytes, false),
+        SideFile::MoreAborted(base_offset, bytes) => (name(*base_offset, TRANSACTION_INDEX), bytes, true),
+    };
+    let path = dir.join(name);
+    let written = files.create_dir(dir).and_then(|()| {
+        if continues { continue_file(files, &path, bytes) } else { replace_file(files, &path, bytes, true) }
+    });
+    partition.names_changed = true;
+    written.map(|()| 0).map_err(|error| storage_error(&path, &error))
+}
+
+fn continue_file(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = files.open(path, Access::Create)?;
+    write_all_at(file.as_ref(), bytes, file.size_bytes()?)
+}
+
+/// Removes the files of removed segments: those of a segment with this base offset, and snapshots below `first_offset`.
+pub(super) fn remove_below(dir: &Path, files: &dyn Files, gone: &[i64], first_offset: i64) {
+    for base_offset in gone {
+        // Most partitions have none. A leftover does no harm.
+        let _removed = files.remove(&dir.join(name(*base_offset, TRANSACTION_INDEX)));
+    }
+    let snapshots = files.list(dir).unwrap_or_default();
+    for entry in snapshots.iter().filter(|entry| snapshot_offset(&entry.name).is_some_and(|at| at < first_offset)) {
+        let _removed = files.remove(&dir.join(&entry.name));
+    }
+}
+
+impl Store {
+    /// Returns the transactions of a partition, from its files and the batches after the newest snapshot; `None` if it
+    /// never had any. Errors: `UnknownPartition`, `Damaged`.
+    pub fn transactions(&self, handle: PartitionHandle) -> Result<Option<TransactionIndex>, LogError> {
+        let partition = self.partitions.get(handle.0 as usize).and_then(Option::as_ref);
+        let partition = partition.ok_or(LogError::UnknownPartition { partition: handle.0 as i32 })?;
+        let Ok(names) = self.files.list(&partition.dir) else { return Ok(None) };
+        let mut offsets: Vec<i64> = names.iter().filter_map(|entry| snapshot_offset(&entry.name)).collect();
+        offsets.sort_unstable();
+        let Some(oldest) = offsets.first().copied() else { return Ok(None) };
+        for offset in offsets.into_iter().rev().filter(|offset| *offset <= partition.next_offset) {
+            if let Some(index) = self.restored(partition, offset, oldest) {
+                return replayed(partition, index, offset).map(Some);
+            }
+        }
+        let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
+        replayed(partition, TransactionIndex::default(), first).map(Some)
+    }
+
+    /// Returns the state before `offset` from the files; `None` if any of them is missing or damaged. Before the `oldest`
+    /// snapshot there were no transactions.
+    fn restored(&self, partition: &Partition, offset: i64, oldest: i64) -> Option<TransactionIndex> {
+        let read = |name: String| read_file(self.files.as_ref(), &partition.dir.join(name)).ok().flatten();
+        let mut index = TransactionIndex::of_snapshot(&read(name(offset, SNAPSHOT))?)?;
+        let next_bases = partition.segments.iter().skip(1).map(|next| next.base_offset).chain([i64::MAX]);
+        for (segment, next_base) in partition.segments.iter().zip(next_bases) {
+            if segment.base_offset >= offset {
+                break;
+            }
+            if next_base <= oldest {
+                continue;
+            }
+            match read(name(segment.base_offset, TRANSACTION_INDEX)) {
+                Some(rows) if index.add_rows(&rows, offset) => {}
+                // The batches of the segment with the snapshot are read again, but those before it are not.
+                None if segment.base_offset < oldest && next_base > offset => {}
+                _ => return None,
+            }
+        }
+        Some(index)
+    }
+}
+
+/// Adds the batches from `from` on.
+fn replayed(partition: &Partition, mut index: TransactionIndex, from: i64) -> Result<TransactionIndex, LogError> {
+    let damaged = |damage| LogError::Damaged(Box::new(damage));
+    let next_bases = partition.segments.iter().skip(1).map(|next| next.base_offset).chain([i64::MAX]);
+    for (segment, next_base) in partition.segments.iter().zip(next_bases) {
+        if next_base <= from {
+            continue;
+        }
+        let position = segment.seek(from).map_err(damaged)?;
+        let mut walk = Walk::new(segment, position, segment.readable_bytes());
+        while let Some((at, batch)) = walk.next(false).map_err(damaged)? {
+            let marker = EndMarker::read(&batch);
+            let marker = marker.map_err(|error| damaged(segment.damage(at, batch.header().base_offset, error)))?;
+            if batch.header().base_offset >= from {
+                index.observe(batch.header(), marker.as_ref());
+            }
+        }
+    }
+    index.forget_below(partition.segments.first().map_or(0, |first| first.base_offset));
+    Ok(index)
+}
