@@ -35,6 +35,15 @@ def test_the_engines_protocol_imports_from_its_own_layer_and_from_lower_ones() -
     assert modules.circles(modules.without_parents(imports)) == []
 
 
+def test_the_engine_on_etcd_imports_from_its_own_layer_and_from_lower_ones() -> None:
+    sources = modules.sources("rust/etcd")
+    layers = modules.declared_layers(sources[""])
+    assert len(layers) == 9
+    imports = modules.graph(sources)
+    assert modules.upward_imports(imports, layers) == []
+    assert modules.circles(modules.without_parents(imports)) == []
+
+
 def test_the_transactions_coordinator_imports_from_its_own_layer_and_from_lower_ones() -> None:
     sources = modules.sources(TXN)
     layers = modules.declared_layers(sources[""])

@@ -278,6 +278,7 @@ PAGES_OF_SECTIONS = {
     "python/rota/specs/consumer/": "docs/consumer-protocol.md",
     "rust/engine/": "docs/engine-protocol.md",
     "rust/cluster/": "docs/engine-protocol.md",
+    "rust/etcd/": "docs/engine-protocol.md",
     "docs/engine-protocol.md": "docs/engine-protocol.md",
     "rust/txn/": "docs/transactions.md",
     "docs/transactions.md": "docs/transactions.md",

@@ -1,0 +1,114 @@
+//! `Read`: owner, snapshot and tail, in pages of one revision. The first page is a transaction, which names the revision;
+//! the others are ranges at it.
+
+use rota_engine::{
+    HistoryId, Log, Meta, PartitionId, Revision,
+    entry::Chunk,
+    requests::{Contents, Read},
+    store::Stored,
+};
+
+use super::{is_history, meta_at, read_meta};
+use crate::{
+    keys::{KeyRange, Keys},
+    proto::{KeyValue, OpAnswer, RangeRequest, RangeResponse, TxnRequest, TxnResponse},
+    txn::{self, Malformed, get, range, when},
+};
+
+/// Keys of the first page, chunks and entries each.
+pub const FIRST_KEYS: i64 = 8;
+/// Later pages have about so many bytes; a key has 1 MiB at most.
+const PAGE_BYTES: usize = 4 << 20;
+const PAGE_KEYS: usize = 1_000;
+
+/// A load that is under way.
+#[derive(Clone, Debug)]
+pub struct Loading {
+    /// Of all pages.
+    pub revision: Revision,
+    /// What is there so far.
+    pub contents: Contents,
+    /// What is missing, and how many keys of it to ask for.
+    pub missing: Vec<(KeyRange, i64)>,
+    partition: PartitionId,
+}
+
+/// The first page as a transaction.
+pub fn transaction(read: &Read, keys: &Keys, history: HistoryId) -> TxnRequest {
+    let pages = vec![
+        get(keys.part(read.partition)),
+        get(keys.head(read.partition)),
+        range(keys.chunks(read.partition), FIRST_KEYS),
+        range(keys.entries(read.partition), FIRST_KEYS),
+    ];
+    when(vec![is_history(keys, history)], pages, read_meta(keys))
+}
+
+/// What the first page says.
+pub fn answer(read: &Read, keys: &Keys, answer: &TxnResponse) -> Result<Result<Loading, Meta>, Malformed> {
+    if !answer.succeeded {
+        return Ok(Err(meta_at(&answer.responses, 0)?));
+    }
+    let head = txn::key_at(&answer.responses, 1)?;
+    let head = head.map(|kv| Ok(Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) })).transpose()?;
+    let part = txn::value_at(&answer.responses, 0)?;
+    let contents = Contents { part, log: Log { head, ..Log::default() } };
+    let revision = txn::revision(answer)?;
+    let mut loading = Loading { revision, contents, missing: Vec::new(), partition: read.partition };
+    for (index, range) in [(2, keys.chunks(read.partition)), (3, keys.entries(read.partition))] {
+        loading.add(keys, range, range_at(answer, index)?)?;
+    }
+    Ok(Ok(loading))
+}
+
+fn range_at(answer: &TxnResponse, index: usize) -> Result<&RangeResponse, Malformed> {
+    match answer.responses.get(index).and_then(|response| response.response.as_ref()) {
+        Some(OpAnswer::Range(range)) => Ok(range),
+        _ => Err(Malformed("no range where the request has one")),
+    }
+}
+
+impl Loading {
+    /// The next page to ask for.
+    pub fn next_page(&mut self) -> Option<(KeyRange, RangeRequest)> {
+        let (range, limit) = self.missing.pop()?;
+        let (key, range_end) = (range.start.clone(), range.end.clone());
+        Some((
+            range,
+            RangeRequest { key, range_end, limit, revision: self.revision.0 as i64, ..RangeRequest::default() },
+        ))
+    }
+
+    /// Takes a page of a range over.
+    pub fn add(&mut self, keys: &Keys, range: KeyRange, page: &RangeResponse) -> Result<(), Malformed> {
+        let chunks = keys.chunks(self.partition);
+        for kv in &page.kvs {
+            if kv.key >= chunks.start && kv.key < chunks.end {
+                self.add_chunk(kv)?;
+            } else {
+                self.add_entry(kv)?;
+            }
+        }
+        if let (true, Some(last)) = (page.more, page.kvs.last()) {
+            let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+            let limit = (PAGE_BYTES * page.kvs.len() / bytes.max(1)).clamp(1, PAGE_KEYS);
+            // The first key after the last one.
+            let start = [&last.key[..], &[0]].concat().into();
+            self.missing.push((KeyRange { start, ..range }, limit as i64));
+        }
+        Ok(())
+    }
+
+    fn add_chunk(&mut self, kv: &KeyValue) -> Result<(), Malformed> {
+        let key = Keys::chunk_key(&kv.key).ok_or(Malformed("a chunk without a number"))?;
+        self.contents.log.chunks.insert(key, Chunk::from(&kv.value[..]));
+        Ok(())
+    }
+
+    fn add_entry(&mut self, kv: &KeyValue) -> Result<(), Malformed> {
+        let base_offset = Keys::base_offset(&kv.key).ok_or(Malformed("an entry without an offset"))?;
+        let entry = Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) };
+        self.contents.log.entries.insert(base_offset, entry);
+        Ok(())
+    }
+}

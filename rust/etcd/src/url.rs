@@ -1,0 +1,150 @@
+//! Where an engine is: `etcd://user:password@h1:2379,h2:2379,h3:2379/prefix`.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+/// One member's address for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A user of etcd.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// Name.
+    pub name: String,
+    /// Password.
+    pub password: String,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User({:?})", self.name)
+    }
+}
+
+/// How an engine is reached.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The members. One that does not answer is left for the next one.
+    pub endpoints: Vec<Endpoint>,
+    /// All keys begin with it. Two clusters have two prefixes.
+    pub prefix: String,
+    /// Who connects, if etcd has users.
+    pub user: Option<User>,
+    /// TLS, if the scheme is `etcds`.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// A request without an answer has an unknown outcome after this time.
+    pub timeout: Duration,
+    /// A watch that shows nothing for this time is begun anew on another member.
+    pub stall: Duration,
+    /// Connections for appends.
+    pub lanes: usize,
+    /// The space that etcd was given, for versions before 3.6, which do not say it.
+    pub quota_bytes: u64,
+}
+
+/// etcd's own default.
+pub const QUOTA_BYTES: u64 = 2 << 30;
+const PORT: u16 = 2379;
+
+/// A text that names no engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadUrl(String);
+
+impl fmt::Display for BadUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: expected etcd://HOST:PORT,HOST:PORT,.../PREFIX (etcds:// with TLS)", self.0)
+    }
+}
+
+impl std::error::Error for BadUrl {}
+
+impl Config {
+    /// Reads a URL. With `etcds` the members' certificates are checked with `tls`.
+    pub fn parse(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Config, BadUrl> {
+        let shown = without_password(url);
+        let bad = |why: &str| BadUrl(format!("engine {shown:?}: {why}"));
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("no scheme"))?;
+        let tls = match (scheme, tls) {
+            ("etcd", None) => None,
+            ("etcds", Some(tls)) => Some(tls),
+            ("etcds", None) => return Err(bad("no CA certificates for etcds")),
+            ("etcd", Some(_)) => return Err(bad("TLS files are for etcds, and the scheme is etcd")),
+            _ => return Err(bad("the scheme is neither etcd nor etcds")),
+        };
+        let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
+        if prefix.is_empty() {
+            return Err(bad("no prefix: clusters share an etcd by their prefixes"));
+        }
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (Some(parse_user(user).ok_or_else(|| bad("the user has no password"))?), hosts),
+            None => (None, authority),
+        };
+        let endpoints = hosts.split(',').map(parse_endpoint).collect::<Option<Vec<_>>>();
+        let endpoints = endpoints.ok_or_else(|| bad("a member is not HOST:PORT"))?;
+        Ok(Config {
+            endpoints,
+            prefix: format!("/{prefix}"),
+            user,
+            tls,
+            timeout: Duration::from_secs(1),
+            stall: Duration::from_secs(3),
+            lanes: 2,
+            quota_bytes: QUOTA_BYTES,
+        })
+    }
+
+    /// The engine for operators, without user and password.
+    pub fn name(&self) -> String {
+        let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };
+        let members: Vec<String> = self.endpoints.iter().map(Endpoint::to_string).collect();
+        format!("{scheme}://{}{}", members.join(","), self.prefix)
+    }
+}
+
+fn without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+fn parse_user(user: &str) -> Option<User> {
+    let (name, password) = user.split_once(':')?;
+    Some(User { name: decoded(name)?, password: decoded(password)? })
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn parse_endpoint(text: &str) -> Option<Endpoint> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(v6) => v6.split_once(']').map(|(host, rest)| (host, rest.strip_prefix(':').unwrap_or(rest)))?,
+        None => text.rsplit_once(':').unwrap_or((text, "")),
+    };
+    let port = if port.is_empty() { PORT } else { port.parse().ok()? };
+    let is_name = !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '[', ']']);
+    (is_name && port != 0).then(|| Endpoint { host: host.to_owned(), port })
+}

@@ -1,0 +1,224 @@
+//! Failures of members: what is answered is in the log, once, whatever was killed or paused meanwhile.
+
+use std::time::{Duration, Instant};
+
+use rota_engine::{
+    Body, HistoryId, Incarnation, Log, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Token,
+    requests::{AcceptLoss, Append, Claim, Claimed, Content, Read, Silence, append::Verdict},
+};
+use rota_etcd::{Config, EtcdEngine};
+
+use crate::etcd::{Etcd, PATIENCE, history, open, run};
+
+pub const PARTITION: PartitionId = PartitionId(0);
+
+/// An owner of a partition, which sends each append until it is answered.
+pub struct Owner {
+    pub engine: EtcdEngine,
+    pub history: HistoryId,
+    pub token: Token,
+    pub prev: Prev,
+    next_offset: i64,
+    /// Attempts without an answer.
+    pub unknown: u32,
+}
+
+impl Owner {
+    pub async fn new(engine: EtcdEngine) -> Owner {
+        let history = history(&engine).await;
+        let claim = Claim {
+            partition: PARTITION,
+            seen: None,
+            silence: Silence::NotNeeded,
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let token = match call(&engine, history, Body::Claim(claim.clone())).await {
+            Content::Claimed(Claimed::Owner(token)) => token,
+            Content::Claimed(Claimed::Lost(Some((part, revision)))) if part == claim.part() => claim.token(revision),
+            other => panic!("{other:?}"),
+        };
+        Owner { engine, history, token, prev: Prev::Nothing, next_offset: 0, unknown: 0 }
+    }
+
+    pub fn next_append(&self, bytes: usize) -> Append {
+        Append {
+            partition: PARTITION,
+            token: self.token,
+            prev: self.prev,
+            base_offset: self.next_offset,
+            nonce: Nonce(self.next_offset as u128 + 1),
+            count: 1,
+            bytes: vec![1; bytes],
+        }
+    }
+
+    /// Sends an append until it is answered.
+    pub async fn append(&mut self, bytes: usize) -> Verdict {
+        let append = self.next_append(bytes);
+        self.settle(append).await
+    }
+
+    pub async fn settle(&mut self, append: Append) -> Verdict {
+        let request = Request { history: self.history, body: Body::Append(append.clone()) };
+        let began = Instant::now();
+        loop {
+            let outcomes = self.engine.append_all(0, std::slice::from_ref(&request)).await;
+            if let Outcome::Answered(answer) = &outcomes[0] {
+                let Content::Appended(appended) = &answer.content else { panic!("{answer:?}") };
+                let verdict = append.verdict(appended);
+                if let Verdict::Applied(revision) = verdict {
+                    self.prev = Prev::Entry(append.base_offset, revision);
+                    self.next_offset = append.base_offset + 1;
+                }
+                return verdict;
+            }
+            self.unknown += 1;
+            assert!(began.elapsed() < PATIENCE, "{:?}", self.engine.trouble());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Appends so many entries; all are applied.
+    pub async fn append_many(&mut self, count: u32) {
+        for _ in 0..count {
+            let verdict = self.append(100).await;
+            assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+        }
+    }
+
+    /// The log, which has everything that was answered and nothing twice.
+    pub async fn check(&self) -> Log {
+        let read = Body::Read(Read { partition: PARTITION });
+        let Content::Contents(contents) = call(&self.engine, self.history, read).await else { panic!("no contents") };
+        assert_eq!(contents.log.end(), Ok(self.next_offset));
+        assert_eq!(contents.part, Some(self.token.part()));
+        let nonces: Vec<u128> = contents.log.entries.values().map(|entry| entry.value.nonce.0).collect();
+        let offsets: Vec<u128> = contents.log.entries.keys().map(|offset| *offset as u128 + 1).collect();
+        assert_eq!(nonces, offsets);
+        contents.log
+    }
+}
+
+/// Sends a request until it is answered.
+pub async fn call(engine: &EtcdEngine, history: HistoryId, body: Body) -> Content {
+    let request = Request { history, body };
+    let began = Instant::now();
+    loop {
+        if let Outcome::Answered(answer) = engine.call(&request).await {
+            return answer.content;
+        }
+        assert!(began.elapsed() < PATIENCE, "{:?}", engine.trouble());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// As nodes have it: an attempt ends after a second.
+fn config(etcd: &Etcd) -> Config {
+    Config { timeout: Duration::from_secs(1), ..etcd.config() }
+}
+
+async fn leader(engine: &EtcdEngine) -> usize {
+    let began = Instant::now();
+    loop {
+        let members = engine.members().await;
+        let leader = members.iter().position(|member| member.status.as_ref().is_ok_and(|status| status.leads));
+        if let Some(leader) = leader {
+            return leader;
+        }
+        assert!(began.elapsed() < PATIENCE, "{members:?}");
+    }
+}
+
+#[test]
+fn appends_survive_the_death_of_the_leader() {
+    run(|| async {
+        let mut etcd = Etcd::start(3, &[]);
+        let mut owner = Owner::new(open(&config(&etcd)).await).await;
+        owner.append_many(30).await;
+        let leader = leader(&owner.engine).await;
+        // The append is on its way when the leader dies.
+        let append = owner.next_append(100_000);
+        let request = Request { history: owner.history, body: Body::Append(append.clone()) };
+        let engine = owner.engine.clone();
+        let sent = tokio::spawn(async move { engine.append_all(0, &[request]).await });
+        tokio::task::yield_now().await;
+        etcd.kill(leader);
+        sent.await.expect("the call ends");
+        let verdict = owner.settle(append).await;
+        assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+        owner.append_many(30).await;
+        etcd.restart(leader);
+        owner.append_many(10).await;
+        assert_eq!(owner.check().await.entries.len(), 71);
+    });
+}
+
+#[test]
+fn appends_survive_a_leader_that_sleeps() {
+    run(|| async {
+        let etcd = Etcd::start(3, &[]);
+        let mut owner = Owner::new(open(&config(&etcd)).await).await;
+        owner.append_many(10).await;
+        let sleeper = leader(&owner.engine).await;
+        etcd.signal(sleeper, "STOP");
+        owner.append_many(20).await;
+        assert_ne!(leader(&owner.engine).await, sleeper);
+        etcd.signal(sleeper, "CONT");
+        owner.append_many(20).await;
+        owner.check().await;
+    });
+}
+
+#[test]
+fn without_a_quorum_nothing_is_answered_and_nothing_is_lost() {
+    run(|| async {
+        let mut etcd = Etcd::start(3, &[]);
+        let mut owner = Owner::new(open(&config(&etcd)).await).await;
+        owner.append_many(10).await;
+        etcd.kill(0);
+        etcd.kill(1);
+        let append = owner.next_append(100);
+        let request = Request { history: owner.history, body: Body::Append(append.clone()) };
+        for _ in 0..3 {
+            assert_eq!(owner.engine.append_all(0, std::slice::from_ref(&request)).await, [Outcome::Unknown]);
+        }
+        assert!(owner.engine.trouble().is_some());
+        etcd.restart(0);
+        let verdict = owner.settle(append).await;
+        assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+        owner.append_many(10).await;
+        assert_eq!(owner.check().await.entries.len(), 21);
+        assert_eq!(owner.engine.trouble(), None);
+    });
+}
+
+#[test]
+fn an_owner_that_outlives_a_restore_sees_that_the_engine_went_back() {
+    run(|| async {
+        let mut etcd = Etcd::start(1, &[]);
+        let config = config(&etcd);
+        let mut owner = Owner::new(open(&config).await).await;
+        owner.append_many(5).await;
+        let (data, copy) = (etcd.data(0), etcd.data(7));
+        etcd.kill(0);
+        copied(&data, &copy);
+        etcd.restart(0);
+        owner.append_many(5).await;
+        etcd.kill(0);
+        std::fs::remove_dir_all(&data).expect("the data goes");
+        copied(&copy, &data);
+        etcd.restart(0);
+        assert_eq!(owner.append(10).await, Verdict::WentBack);
+        let begin = HistoryId(77);
+        let loss = Body::AcceptLoss(AcceptLoss { lost: owner.history, begin });
+        assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
+        let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
+        assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+    });
+}
+
+fn copied(from: &std::path::Path, to: &std::path::Path) {
+    let status = std::process::Command::new("cp").arg("-r").args([from, to]).status();
+    assert!(status.is_ok_and(|status| status.success()));
+}
