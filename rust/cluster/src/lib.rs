@@ -4,9 +4,41 @@
 //! |---|---|
 //! | [`Engine`] | the trait of engines |
 //! | [`MemoryEngine`] | an engine in memory, for several nodes of one process, with faults on demand |
+//! | [`Host`] | carries a node's commands out, on a thread of its own |
+//! | [`Session`] | until when the serving thread answers reads, and which partitions it has to take and to lose |
+//! | [`ClusterLog`] | the log under the coordinators, a `FencedLog` |
+//! | [`ClusterTable`] | the cluster as a node sees it |
+//! | [`notes`] | what nodes write beside the protocol: addresses, plan, settings |
+//! | [`planner`] | which node should have which partition |
 
+// Layers, lowest first. A module imports from its own layer and from the layers above it in this list; a test checks
+// this.
+
+// What nodes say and plan.
+pub mod notes;
+pub mod planner;
+
+// Engines, time and bytes.
+mod batches;
+mod clock;
 mod engine;
+mod members;
 mod memory;
+mod table;
 
+// What a host shares with the serving thread.
+mod messages;
+
+mod log;
+mod session;
+
+// The host.
+mod host;
+
+pub use clock::SessionClock;
 pub use engine::{Engine, Pending};
+pub use host::{Connect, Host, HostConfig, OnTable};
+pub use log::ClusterLog;
 pub use memory::{Faults, MemoryEngine, MemoryLink};
+pub use session::{Change, Session};
+pub use table::{ClusterTable, NodeRow, PartitionRow, Standing};

@@ -49,7 +49,7 @@ pub use fenced::{Append, Completion, FencedLog, LogRecord, Operation, RecordInPl
 pub use memory_log::{MemoryLog, SLICE_RECORDS};
 pub use partition_log::{PartitionLog, TimestampedOffset};
 pub use records::{RecordView, Records};
-pub use segment_log::{SegmentLog, SegmentStore};
+pub use segment_log::{SegmentLog, SegmentStore, encode_append};
 pub use transaction::{BatchKind, EndMarker};
 pub use transaction_index::{AbortedTransaction, TransactionIndex, TransactionalProducer};
 pub use writer::BatchWriter;

@@ -222,17 +222,22 @@ impl SegmentLog {
         let Append { partition, epoch, timestamp_ms, kind, batch, .. } = append;
         let known = self.partitions.get(partition).ok_or(LogError::UnknownPartition { partition: *partition })?;
         check_size(*kind, batch, self.batch_bytes_max)?;
-        let batch = match kind {
-            // Kafka's coordinator writes sequence 0 without a producer id.
-            BatchKind::Plain => written(BatchWriter::default(), (-1, -1, 0), *timestamp_ms, batch),
-            BatchKind::Transactional { producer_id, producer_epoch } => {
-                let mut writer = BatchWriter::default();
-                writer.is_transactional = true;
-                written(writer, (*producer_id, *producer_epoch, 0), *timestamp_ms, batch)
-            }
-            BatchKind::Marker(marker) => marker.batch(*timestamp_ms),
-        };
+        let batch = encode_append(*kind, *timestamp_ms, batch);
         Ok(Command::Append { partition: known.0, epoch: *epoch, batch: batch.into() })
+    }
+}
+
+/// Encodes the records of an append as a batch in Kafka's format, without offsets and epoch.
+pub fn encode_append(kind: BatchKind, timestamp_ms: i64, records: &[LogRecord]) -> Bytes {
+    match kind {
+        // Kafka's coordinator writes sequence 0 without a producer id.
+        BatchKind::Plain => written(BatchWriter::default(), (-1, -1, 0), timestamp_ms, records),
+        BatchKind::Transactional { producer_id, producer_epoch } => {
+            let mut writer = BatchWriter::default();
+            writer.is_transactional = true;
+            written(writer, (producer_id, producer_epoch, 0), timestamp_ms, records)
+        }
+        BatchKind::Marker(marker) => marker.batch(timestamp_ms),
     }
 }
 

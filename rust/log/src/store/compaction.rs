@@ -146,6 +146,68 @@ impl Newest {
     }
 }
 
+impl Newest {
+    /// Leaves out what is superseded, aborted, or a tombstone whose time is over.
+    fn filter(
+        &self,
+        batch: &Batch<'_>,
+        now_ms: i64,
+        delete_retention_ms: i64,
+    ) -> Result<Rewritten, crate::batch::BatchError> {
+        let header = batch.header();
+        let horizon = header.delete_horizon_ms();
+        let new_horizon_ms = now_ms.saturating_add(delete_retention_ms);
+        if header.is_control() {
+            let is_over = horizon.is_some_and(|horizon_ms| horizon_ms < now_ms);
+            let is_idle = self.idle_markers.contains(&header.base_offset);
+            return if is_idle { rewrite(batch, new_horizon_ms, |_| !is_over) } else { Ok(Rewritten::Same) };
+        }
+        rewrite(batch, new_horizon_ms, |record| {
+            let offset = batch.offset(record);
+            if header.is_transactional() && self.is_aborted(header.producer_id, offset) {
+                return false;
+            }
+            let Some(key) = record.key else { return false };
+            let is_superseded = self.offsets.get(&self.key(key)).is_some_and(|newest| *newest > offset);
+            let is_over = record.value.is_none() && horizon.is_some_and(|horizon_ms| horizon_ms < now_ms);
+            !is_superseded && !is_over
+        })
+    }
+}
+
+/// Compacts batches in memory as a [`Compaction`] does with segments. `parts` have whole batches in the order of their
+/// offsets. Stops before the first open transaction. Returns the offset that everything below is compacted, and the
+/// batches that remain.
+pub fn compact_batches(
+    parts: &[&[u8]],
+    now_ms: i64,
+    delete_retention_ms: i64,
+) -> Result<(i64, Vec<Vec<u8>>), crate::batch::BatchError> {
+    let mut newest = Newest::default();
+    let all = || parts.iter().flat_map(|part| crate::batch::batches(part));
+    let mut upto = 0;
+    for batch in all() {
+        let batch = batch?;
+        batch.check_crc()?;
+        newest.read(&batch)?;
+        upto = batch.header().last_offset() + 1;
+    }
+    upto = newest.open.values().map(|(first_offset, _)| *first_offset).min().map_or(upto, |first| first.min(upto));
+    let mut kept = Vec::new();
+    for batch in all() {
+        let batch = batch?;
+        if batch.header().base_offset >= upto {
+            break;
+        }
+        match newest.filter(&batch, now_ms, delete_retention_ms)? {
+            Rewritten::Same => kept.push(batch.bytes().to_vec()),
+            Rewritten::Gone => {}
+            Rewritten::Changed(bytes) => kept.push(bytes),
+        }
+    }
+    Ok((upto, kept))
+}
+
 fn damaged(damage: &Damage) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, damage.to_string())
 }
@@ -252,24 +314,7 @@ impl Compaction {
     }
 
     fn filter(&self, batch: &Batch<'_>) -> Result<Rewritten, crate::batch::BatchError> {
-        let header = batch.header();
-        let horizon = header.delete_horizon_ms();
-        let new_horizon_ms = self.now_ms.saturating_add(self.delete_retention_ms);
-        if header.is_control() {
-            let is_over = horizon.is_some_and(|horizon_ms| horizon_ms < self.now_ms);
-            let is_idle = self.newest.idle_markers.contains(&header.base_offset);
-            return if is_idle { rewrite(batch, new_horizon_ms, |_| !is_over) } else { Ok(Rewritten::Same) };
-        }
-        rewrite(batch, new_horizon_ms, |record| {
-            let offset = batch.offset(record);
-            if header.is_transactional() && self.newest.is_aborted(header.producer_id, offset) {
-                return false;
-            }
-            let Some(key) = record.key else { return false };
-            let is_superseded = self.newest.offsets.get(&self.newest.key(key)).is_some_and(|newest| *newest > offset);
-            let is_over = record.value.is_none() && horizon.is_some_and(|horizon_ms| horizon_ms < self.now_ms);
-            !is_superseded && !is_over
-        })
+        self.newest.filter(batch, self.now_ms, self.delete_retention_ms)
     }
 
     fn swap(&mut self, group: Group, at: u8) -> io::Result<()> {
@@ -370,5 +415,55 @@ impl Store {
         let next_offset = partition.view.next_offset();
         partition.view.publish(&partition.segments, next_offset);
         Some(partition)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchWriter;
+
+    fn batch(base_offset: i64, records: &[(&str, Option<&str>)]) -> Vec<u8> {
+        let mut writer = BatchWriter::default();
+        writer.base_offset = base_offset;
+        for (key, value) in records {
+            writer.push(1_000, Some(key.as_bytes()), value.map(str::as_bytes));
+        }
+        writer.finish().into()
+    }
+
+    fn records(parts: &[Vec<u8>]) -> Vec<(i64, String, bool)> {
+        let mut found = Vec::new();
+        for part in parts {
+            let (batch, _) = Batch::split(part).unwrap();
+            batch.check_crc().unwrap();
+            for record in batch.records_in(&batch.payload(1_000).unwrap()) {
+                let record = record.unwrap();
+                let key = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
+                found.push((batch.offset(&record), key, record.value.is_some()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn batches_in_memory_keep_the_newest_record_of_each_key_and_tombstones_for_their_time() {
+        let one = batch(0, &[("a", Some("1")), ("b", Some("1"))]);
+        let two = batch(2, &[("b", None), ("c", Some("1")), ("a", Some("2"))]);
+        let (upto, kept) = compact_batches(&[&one, &two], 2_000, 500).unwrap();
+        let found = records(&kept);
+        assert_eq!(upto, 5);
+        assert_eq!(found, [(2, "b".to_owned(), false), (3, "c".to_owned(), true), (4, "a".to_owned(), true)]);
+        let parts: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
+        assert_eq!(compact_batches(&parts, 2_500, 500).unwrap(), (5, kept.clone()));
+        let (upto, kept) = compact_batches(&parts, 2_501, 500).unwrap();
+        assert_eq!((upto, records(&kept).len()), (5, 2), "the tombstone's time is over");
+    }
+
+    #[test]
+    fn a_damaged_batch_is_not_compacted() {
+        let mut one = batch(0, &[("a", Some("1"))]);
+        *one.last_mut().unwrap() ^= 1;
+        assert!(compact_batches(&[&one], 0, 0).is_err());
     }
 }

@@ -37,13 +37,14 @@ use crate::{Histogram, files::Files};
 
 pub use ahead::{Ahead, ahead};
 pub use checkpoint::Task;
+pub use compaction::compact_batches;
 pub use layout::is_topic;
 pub use mend::{recover, repair};
 pub use opened::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
 pub use repair::{Loss, Repaired};
 pub use side_files::SideFile;
-pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
+pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice, records_in_place};
 
 use partition::Partition;
 use wal::Wal;

@@ -256,7 +256,8 @@ fn read_segment(segment: &Segment, from: i64, limit: i64, max_bytes: usize) -> R
     Ok(Some(Slice { bytes: bytes.freeze(), next_offset }))
 }
 
-fn records_in_place(
+/// Visits the records and the marker of a batch from offset `from` on. Errors: the batch is malformed.
+pub fn records_in_place(
     batch: &Batch<'_>,
     from: i64,
     visit: &mut impl FnMut(&BatchHeader, RecordInPlace<'_>),

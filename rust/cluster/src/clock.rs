@@ -1,0 +1,35 @@
+//! The clock of sessions.
+
+use std::sync::Arc;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A clock in milliseconds that never falls, and goes on while the machine sleeps.
+#[derive(Clone)]
+pub struct SessionClock(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl std::fmt::Debug for SessionClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SessionClock({} ms)", self.now_ms())
+    }
+}
+
+impl SessionClock {
+    /// `CLOCK_BOOTTIME` of this machine.
+    pub fn of_boot() -> SessionClock {
+        SessionClock::new(|| {
+            let now = clock_gettime(ClockId::Boottime);
+            now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
+        })
+    }
+
+    /// Another clock, for tests.
+    pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> SessionClock {
+        SessionClock(Arc::new(now_ms))
+    }
+
+    /// The time in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        (self.0)()
+    }
+}

@@ -1,0 +1,234 @@
+//! Appends: from the coordinators to the node, and in lanes to the engine.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use rota_engine::{
+    CallId, Epoch, Event, Outcome, PartitionId, Request, Ticket,
+    node::{Phase, Refusal},
+    requests::Body,
+};
+use rota_log::{Completion, Completions, LogError, Operation};
+
+use super::Running;
+use crate::{
+    batches,
+    log::ENTRY_BYTES_MAX,
+    messages::{AppendOrder, Message},
+};
+
+/// Before a request is sent again that found no space.
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
+
+/// Bytes of one call of a lane, unless its first append alone has more.
+const CALL_BYTES_MAX: usize = 1 << 20;
+/// Appends of one call of a lane: an engine bounds the operations of a transaction.
+const CALL_APPENDS_MAX: usize = 32;
+
+/// Appends of a partition that is served.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub epoch: Epoch,
+    /// Not yet handed to the node: together with what it has they would be too large for an entry.
+    waiting: VecDeque<AppendOrder>,
+    /// Bytes that the node has and that have not ended.
+    node_bytes: usize,
+    /// Bytes and entries since the last snapshot.
+    pub tail_bytes: usize,
+    pub tail_entries: usize,
+    /// Bytes of the last snapshot.
+    pub snapshot_bytes: usize,
+}
+
+/// An append that the node has.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    order: AppendOrder,
+    bytes: usize,
+}
+
+/// Appends on their way to the engine.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub is_busy: bool,
+    waiting: VecDeque<(CallId, Request)>,
+}
+
+impl Feed {
+    pub fn new(epoch: Epoch, tail_bytes: usize, tail_entries: usize, snapshot_bytes: usize) -> Feed {
+        Feed { epoch, waiting: VecDeque::new(), node_bytes: 0, tail_bytes, tail_entries, snapshot_bytes }
+    }
+
+    /// Whether no append is under way.
+    pub fn is_idle(&self) -> bool {
+        self.node_bytes == 0 && self.waiting.is_empty()
+    }
+}
+
+fn complete(order: &AppendOrder, result: Result<i64, LogError>) {
+    let (partition, epoch, operation) = (order.partition.0, order.epoch.0, Operation::Append(order.id));
+    order.to.put([Completion { partition, epoch, operation, result }]);
+}
+
+/// Refuses a message of a node that owns nothing.
+pub(super) fn refuse(message: Message) {
+    match message {
+        Message::Open(partition, epoch, to) => refuse_open(partition, epoch, &to),
+        Message::Append(order) => complete(&order, Err(LogError::NotOpen { partition: order.partition.0 })),
+        _ => {}
+    }
+}
+
+fn refuse_open(partition: PartitionId, epoch: Epoch, to: &Arc<Completions>) {
+    let (partition, epoch) = (partition.0, epoch.0);
+    to.put([Completion { partition, epoch, operation: Operation::Open, result: Err(LogError::NotOpen { partition }) }]);
+}
+
+impl Running<'_> {
+    pub(super) fn open(&mut self, partition: PartitionId, epoch: Epoch, to: Arc<Completions>) {
+        match self.node.inspect().partitions.get(&partition) {
+            Some(Phase::Loading(token)) if token.epoch == epoch => self.opens.push((partition, epoch, to)),
+            Some(Phase::Serving(serving)) if serving.token.epoch == epoch => {
+                let end =
+                    self.shared.shelf.of(partition).filter(|loaded| loaded.epoch == epoch).map(|loaded| loaded.end);
+                // A partition is loaded once under each epoch.
+                let result = end.ok_or(LogError::NotOpen { partition: partition.0 });
+                to.put([Completion { partition: partition.0, epoch: epoch.0, operation: Operation::Open, result }]);
+            }
+            _ => refuse_open(partition, epoch, &to),
+        }
+    }
+
+    /// Completes the opens that waited for a load, or refuses those whose partition is lost.
+    pub(super) fn settle_opens(&mut self) {
+        for (partition, epoch, to) in std::mem::take(&mut self.opens) {
+            self.open(partition, epoch, to);
+        }
+    }
+
+    pub(super) fn append(&mut self, order: AppendOrder) {
+        let partition = order.partition;
+        match self.feeds.get_mut(&partition) {
+            // An append of a coordinator that was loaded under another epoch does not know what came since.
+            Some(feed) if feed.epoch == order.epoch => {
+                feed.waiting.push_back(order);
+                self.feed(partition);
+            }
+            _ => self.end_append(&order, order.bytes.len(), Err(fenced(&order))),
+        }
+    }
+
+    /// Hands the node what fits into an entry.
+    fn feed(&mut self, partition: PartitionId) {
+        loop {
+            let Some(feed) = self.feeds.get_mut(&partition) else { return };
+            let Some(next) = feed.waiting.front() else { return };
+            let bytes_max = next.bytes.len();
+            if feed.node_bytes > 0 && feed.node_bytes + bytes_max > ENTRY_BYTES_MAX {
+                return;
+            }
+            let Some(mut order) = feed.waiting.pop_front() else { return };
+            let bytes = std::mem::take(&mut order.bytes);
+            feed.node_bytes += bytes.len();
+            let (ticket, nonce) = self.next_nonce();
+            let count = order.count;
+            self.in_flight.insert(ticket, InFlight { order, bytes: bytes.len() });
+            self.step(Event::Append { partition, ticket, nonce, count, bytes });
+        }
+    }
+
+    fn end_append(&self, order: &AppendOrder, bytes: usize, result: Result<i64, LogError>) {
+        self.shared.shelf.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        complete(order, result);
+    }
+
+    pub(super) fn applied(&mut self, partition: PartitionId, base_offset: i64, tickets: &[Ticket]) {
+        let mut offset = base_offset;
+        for ticket in tickets {
+            let Some(InFlight { order, bytes }) = self.in_flight.remove(ticket) else { continue };
+            if let Some(feed) = self.feeds.get_mut(&partition).filter(|feed| feed.epoch == order.epoch) {
+                feed.node_bytes -= bytes;
+                feed.tail_bytes += bytes;
+            }
+            self.end_append(&order, bytes, Ok(offset));
+            offset += order.count;
+        }
+        if let Some(feed) = self.feeds.get_mut(&partition) {
+            feed.tail_entries += 1;
+        }
+        self.feed(partition);
+    }
+
+    pub(super) fn refused(&mut self, ticket: Ticket, refusal: Refusal) {
+        let Some(InFlight { order, bytes }) = self.in_flight.remove(&ticket) else { return };
+        if let Some(feed) = self.feeds.get_mut(&order.partition).filter(|feed| feed.epoch == order.epoch) {
+            feed.node_bytes -= bytes;
+        }
+        let error = match refusal {
+            Refusal::Loading => LogError::NotOpen { partition: order.partition.0 },
+            // Records of an uncertain outcome are in the log or not; the next owner's load shows it.
+            Refusal::NotCoordinator | Refusal::Uncertain => fenced(&order),
+        };
+        self.end_append(&order, bytes, Err(error));
+    }
+
+    /// Refuses what waits for a partition that is lost.
+    pub(super) fn drop_feed(&mut self, partition: PartitionId) {
+        let Some(feed) = self.feeds.remove(&partition) else { return };
+        for order in feed.waiting {
+            self.end_append(&order, order.bytes.len(), Err(fenced(&order)));
+        }
+    }
+
+    pub(super) fn queue_append(&mut self, call: CallId, mut request: Request) {
+        let Body::Append(append) = &mut request.body else { return };
+        // The same request gets the same bytes whenever it is sent again.
+        batches::place(&mut append.bytes, append.base_offset, append.token.epoch.0);
+        let lane = append.partition.0.unsigned_abs() as usize % self.lanes.len();
+        self.lanes[lane].waiting.push_back((call, request));
+    }
+
+    /// Sends what waits in lanes whose last call has ended.
+    pub(super) fn flush_lanes(&mut self) {
+        for at in 0..self.lanes.len() {
+            let lane = &mut self.lanes[at];
+            if lane.is_busy || lane.waiting.is_empty() {
+                continue;
+            }
+            lane.is_busy = true;
+            let (calls, requests) = lane.next_call();
+            let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+            tokio::task::spawn_local(async move {
+                let outcomes = engine.append_all(at, &requests).await;
+                if outcomes.contains(&Outcome::SpaceExhausted) {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // The host may have ended.
+                let _gone = messages.send(Message::LaneEnded(at, calls.into_iter().zip(outcomes).collect()));
+            });
+        }
+    }
+}
+
+impl Lane {
+    fn next_call(&mut self) -> (Vec<CallId>, Vec<Request>) {
+        let (mut calls, mut requests, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((_, request)) = self.waiting.front() {
+            bytes += if let Body::Append(append) = &request.body { append.bytes.len() } else { 0 };
+            if !requests.is_empty() && (bytes > CALL_BYTES_MAX || requests.len() == CALL_APPENDS_MAX) {
+                break;
+            }
+            let Some((call, request)) = self.waiting.pop_front() else { break };
+            calls.push(call);
+            requests.push(request);
+        }
+        (calls, requests)
+    }
+}
+
+fn fenced(order: &AppendOrder) -> LogError {
+    LogError::Fenced { current_epoch: order.epoch.0 + 1, epoch: order.epoch.0 }
+}

@@ -1,0 +1,212 @@
+//! A process joins: it connects, agrees with the cluster's settings and registers.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use rota_engine::{
+    Body, HistoryId, Incarnation, Outcome, Request, View,
+    requests::{Content, NotePut, PutNote, Register, Registered},
+};
+use tokio::sync::{mpsc::UnboundedReceiver, watch};
+
+use super::{Connect, HostConfig, Shared, appends};
+use crate::{
+    engine::Engine,
+    messages::Message,
+    notes::{self, ClusterSettings, NodeState},
+    table::{ClusterTable, Standing},
+};
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A process that the engine has registered.
+pub(super) struct Joined {
+    pub engine: Arc<dyn Engine>,
+    pub views: watch::Receiver<Option<Arc<View>>>,
+    pub view: View,
+    pub settings: ClusterSettings,
+    pub incarnation: Incarnation,
+}
+
+/// Why a process did not join.
+enum Obstacle {
+    /// Try again.
+    Trouble(String),
+    /// An operator has to change something.
+    Refused(String),
+}
+
+/// Joins, however long it takes; `None`: the handle has ended the host.
+pub(super) async fn join(
+    connect: &Connect,
+    config: &mut HostConfig,
+    shared: &Rc<Shared>,
+    inbox: &mut UnboundedReceiver<Message>,
+) -> Option<Joined> {
+    let mut said = None;
+    loop {
+        let obstacle = {
+            let attempt = attempt(connect, config);
+            tokio::pin!(attempt);
+            let joined = loop {
+                tokio::select! {
+                    biased;
+                    joined = &mut attempt => break joined,
+                    message = inbox.recv() => answer(message)?,
+                }
+            };
+            match joined {
+                Ok(joined) => return Some(joined),
+                Err(obstacle) => obstacle,
+            }
+        };
+        let (reason, pause) = match obstacle {
+            Obstacle::Trouble(reason) => (reason, PAUSE),
+            Obstacle::Refused(reason) => (reason, PAUSE * 5),
+        };
+        if said.as_ref() != Some(&reason) {
+            eprintln!("rota: waits to join the cluster: {reason}");
+            show(config, shared, &reason);
+            said = Some(reason);
+        }
+        let wait = tokio::time::sleep(pause);
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                () = &mut wait => break,
+                message = inbox.recv() => answer(message)?,
+            }
+        }
+    }
+}
+
+/// Refuses what a node that has not joined cannot do; `None`: the host ends.
+fn answer(message: Option<Message>) -> Option<()> {
+    match message? {
+        Message::End => None,
+        Message::Leave(done) => {
+            // The caller may have given up.
+            let _gone = done.send(());
+            None
+        }
+        message => {
+            appends::refuse(message);
+            Some(())
+        }
+    }
+}
+
+fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
+    let mut table = shared.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let next =
+        ClusterTable { standing: Standing::Joining, trouble: Some(trouble.to_owned()), ..ClusterTable::clone(&table) };
+    *table = Arc::new(next);
+    let shown = Arc::clone(&table);
+    drop(table);
+    (config.on_table)(&shown);
+}
+
+async fn attempt(connect: &Connect, config: &mut HostConfig) -> Result<Joined, Obstacle> {
+    let engine = connect().await.map_err(Obstacle::Trouble)?;
+    let mut views = engine.views();
+    let seen = views.wait_for(Option::is_some).await.map_err(|_| Obstacle::Trouble("the engine is gone".to_owned()))?;
+    let Some(view) = seen.clone() else { return Err(Obstacle::Trouble("the engine is empty".to_owned())) };
+    drop(seen);
+    let history = view.meta.history;
+    let settings = agree(&*engine, history, &view, config).await?;
+    wait_for_silence(&mut views, config, settings.ttl_ms).await?;
+    let incarnation = Incarnation((config.random)());
+    let register = Register { node: config.node, directory: config.directory, incarnation };
+    let registered = ask(&*engine, history, Body::Register(register)).await?;
+    let view = match registered {
+        Content::Registered(Registered::As(view)) => view,
+        Content::Registered(Registered::Taken(_)) => {
+            let id = config.node.0;
+            return Err(Obstacle::Refused(format!(
+                "node id {id} belongs to another data directory: give this server an id of its own, or free {id} with \
+                 `rota cluster forget {id}`"
+            )));
+        }
+        other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
+    };
+    introduce(&*engine, history, &view, config).await?;
+    Ok(Joined { engine, views, view, settings, incarnation })
+}
+
+async fn ask(engine: &dyn Engine, history: HistoryId, body: Body) -> Result<Content, Obstacle> {
+    match engine.call(&Request { history, body }).await {
+        Outcome::Answered(answer) => Ok(answer.content),
+        Outcome::SpaceExhausted => Err(Obstacle::Trouble("the engine's space is exhausted".to_owned())),
+        Outcome::Unknown => {
+            Err(Obstacle::Trouble(engine.trouble().unwrap_or_else(|| "the engine does not answer".to_owned())))
+        }
+    }
+}
+
+/// The cluster's settings, which the first node writes.
+async fn agree(
+    engine: &dyn Engine,
+    history: HistoryId,
+    view: &View,
+    config: &HostConfig,
+) -> Result<ClusterSettings, Obstacle> {
+    let bad = || Obstacle::Refused("the engine's note `cluster` is not one of this version of rota".to_owned());
+    let known = if let Some(note) = view.notes.get(notes::CLUSTER) {
+        ClusterSettings::read(note).ok_or_else(bad)?
+    } else {
+        let id = config.cluster_id.clone();
+        let first = ClusterSettings { id, partitions: config.partitions, ttl_ms: config.ttl_ms };
+        let put = PutNote { name: notes::CLUSTER.to_owned(), seen: None, value: Some(first.written()) };
+        match ask(engine, history, Body::Note(put)).await? {
+            Content::NotePut(NotePut::Written) => first,
+            Content::NotePut(NotePut::Refused(Some(note))) => ClusterSettings::read(&note).ok_or_else(bad)?,
+            other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
+        }
+    };
+    if known.partitions != config.partitions {
+        let (has, mine) = (known.partitions, config.partitions);
+        return Err(Obstacle::Refused(format!(
+            "the cluster has {has} partitions of __consumer_offsets, this server {mine}: set offsets.topic.num.partitions={has}"
+        )));
+    }
+    if known.ttl_ms != config.ttl_ms {
+        let (has, mine) = (known.ttl_ms, config.ttl_ms);
+        return Err(Obstacle::Refused(format!(
+            "the cluster's nodes have a TTL of {has} ms, this server {mine} ms: give it the same"
+        )));
+    }
+    Ok(known)
+}
+
+/// A process under this id that still beats is another server: it would lose its partitions to this one. One that was
+/// killed is silent, and one that has left says so.
+async fn wait_for_silence(
+    views: &mut watch::Receiver<Option<Arc<View>>>,
+    config: &HostConfig,
+    ttl_ms: u64,
+) -> Result<(), Obstacle> {
+    let node = config.node;
+    let look = |view: &Option<Arc<View>>| {
+        let view = view.as_ref()?;
+        let has_left = notes::nodes(view).get(&node).is_some_and(|info| info.state == NodeState::Left);
+        if has_left { None } else { view.beats.get(&node).copied() }
+    };
+    let Some(seen) = look(&views.borrow()) else { return Ok(()) };
+    let beats = views.wait_for(|view| look(view).is_some_and(|beat| beat != seen));
+    if tokio::time::timeout(Duration::from_millis(ttl_ms / 2), beats).await.is_err() {
+        return Ok(());
+    }
+    let id = node.0;
+    Err(Obstacle::Refused(format!("another server runs as node {id}: give this one an id of its own")))
+}
+
+/// Writes what the node says of itself.
+async fn introduce(engine: &dyn Engine, history: HistoryId, view: &View, config: &HostConfig) -> Result<(), Obstacle> {
+    let name = notes::node(config.node);
+    let seen = view.notes.get(&name).cloned();
+    let put = PutNote { name, seen, value: Some(config.info.written()) };
+    match ask(engine, history, Body::Note(put)).await? {
+        Content::NotePut(NotePut::Written) => Ok(()),
+        _ => Err(Obstacle::Trouble(format!("another process writes the note of node {}", config.node.0))),
+    }
+}

@@ -1,0 +1,459 @@
+//! The host of a node: a thread that carries the node's commands out.
+//!
+//! One loop takes messages, views and the passing of time, hands each to the node's state machine as an event, and
+//! carries out what comes back. Calls to the engine are tasks of the same thread, so a call that takes long delays
+//! nothing else.
+
+mod appends;
+mod joining;
+mod ownership;
+mod snapshots;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rota_engine::{
+    CallId, Command, Config, Directory, Epoch, Event, Incarnation, Node, NodeId, Nonce, Outcome, PartitionId, Request,
+    Ticket, View, node::Stop, requests::Body,
+};
+use rota_log::Completions;
+use tokio::{
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+        oneshot, watch,
+    },
+    task::LocalSet,
+};
+
+use self::{
+    appends::{Feed, InFlight, Lane},
+    joining::Joined,
+};
+use crate::{
+    clock::SessionClock,
+    engine::{Engine, Pending},
+    log::{ClusterLog, Shelf},
+    members::Members,
+    messages::Message,
+    notes::{NodeInfo, NodeState, Plan},
+    session::Session,
+    table::{ClusterTable, Standing, reason},
+};
+
+/// Partitions are dealt to so many lanes, each with one call of appends at a time.
+const LANES: usize = 2;
+
+/// Connects to the engine. Called again after a pause if it fails; the error says why.
+pub type Connect = Box<dyn Fn() -> Pending<'static, Result<Arc<dyn Engine>, String>> + Send>;
+
+/// Is shown the cluster whenever it has changed.
+pub type OnTable = Box<dyn Fn(&Arc<ClusterTable>) + Send>;
+
+/// Settings of a host.
+pub struct HostConfig {
+    /// The node.
+    pub node: NodeId,
+    /// The node's data directory, whose lock the process holds. Without one: a number made of the node's id.
+    pub directory: Directory,
+    /// So long a node is silent before others take its partitions over. The same for all nodes of a cluster.
+    pub ttl_ms: u64,
+    /// Number of partitions of `__consumer_offsets`. The same for all nodes of a cluster.
+    pub partitions: u32,
+    /// `message.max.bytes`.
+    pub batch_bytes_max: usize,
+    /// What the node says of itself.
+    pub info: NodeInfo,
+    /// The clock of sessions.
+    pub clock: SessionClock,
+    /// The id of a new cluster.
+    pub cluster_id: String,
+    /// Gives random bits for the process.
+    pub random: Box<dyn FnMut() -> u128 + Send>,
+    /// Notified of the cluster when it has changed, on the host's thread.
+    pub on_table: OnTable,
+}
+
+/// The handle of a host. Dropping it ends the host as if its process was killed.
+#[derive(Debug)]
+pub struct Host {
+    /// What the serving thread follows.
+    pub session: Arc<Session>,
+    /// The log under the coordinators.
+    pub log: Arc<ClusterLog>,
+    table: Arc<Mutex<Arc<ClusterTable>>>,
+    messages: UnboundedSender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// Starts the host on a thread of its own. Errors: the thread cannot be started.
+    pub fn start(connect: Connect, config: HostConfig) -> io::Result<Host> {
+        let (mut host, future) = Host::prepared(connect, config);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let spawn = thread::Builder::new().name("rota-cluster".to_owned());
+        host.thread = Some(spawn.spawn(move || LocalSet::new().block_on(&runtime, future()))?);
+        Ok(host)
+    }
+
+    /// The handle, and what runs the host in a `LocalSet`, for tests in virtual time.
+    pub fn prepared(
+        connect: Connect,
+        config: HostConfig,
+    ) -> (Host, impl FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()>>> + Send) {
+        let (messages, inbox) = unbounded_channel();
+        let session = Session::new(config.clock.clone(), messages.clone());
+        let shelf = Arc::<Shelf>::default();
+        let log = Arc::new(ClusterLog {
+            shelf: Arc::clone(&shelf),
+            host: messages.clone(),
+            partitions: config.partitions,
+            batch_bytes_max: config.batch_bytes_max,
+        });
+        let table = Arc::<Mutex<Arc<ClusterTable>>>::default();
+        let shared =
+            Shared { session: Arc::clone(&session), shelf, table: Arc::clone(&table), messages: messages.clone() };
+        let host = Host { session, log, table, messages, thread: None };
+        (host, move || Box::pin(run(connect, config, shared, inbox)))
+    }
+
+    /// The cluster as this node sees it.
+    pub fn table(&self) -> Arc<ClusterTable> {
+        Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives everything up: other nodes need not wait for this one. The result arrives when that is done.
+    pub fn leave(&self) -> oneshot::Receiver<()> {
+        let (done, left) = oneshot::channel();
+        // A host that has ended owns nothing.
+        let _ended = self.messages.send(Message::Leave(done));
+        left
+    }
+
+    /// Ends the host at once, as a killed process does.
+    pub fn end(&self) {
+        // It may have ended.
+        let _ended = self.messages.send(Message::End);
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the host is on standard error.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// What the handle and the running host share.
+struct Shared {
+    session: Arc<Session>,
+    shelf: Arc<Shelf>,
+    table: Arc<Mutex<Arc<ClusterTable>>>,
+    messages: UnboundedSender<Message>,
+}
+
+/// Why a node's life as a member ended.
+enum Ended {
+    /// The handle is gone, or everything is given up.
+    Over,
+    /// The node stopped. It begins anew if the history changes.
+    Stopped(Stop),
+}
+
+/// Runs a host until its handle ends it.
+async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox: UnboundedReceiver<Message>) {
+    let shared = Rc::new(shared);
+    loop {
+        let Some(joined) = joining::join(&connect, &mut config, &shared, &mut inbox).await else { return };
+        let history = joined.view.meta.history;
+        let mut running = Running::new(&config, &shared, joined);
+        let stop = match running.serve(&mut inbox).await {
+            Ended::Over => return,
+            Ended::Stopped(stop) => stop,
+        };
+        shared.session.post([], 0);
+        running.publish_stopped(reason(stop));
+        if stop == Stop::Replaced {
+            return wait_for_end(&mut inbox).await;
+        }
+        // What was lost is accepted when an operator begins another history.
+        let mut views = running.views.clone();
+        drop(running);
+        loop {
+            let is_other = views.borrow_and_update().as_ref().is_some_and(|view| view.meta.history != history);
+            if is_other {
+                break;
+            }
+            tokio::select! {
+                changed = views.changed() => if changed.is_err() { return },
+                ended = wait_for_end(&mut inbox) => return ended,
+            }
+        }
+    }
+}
+
+/// Refuses everything until the handle ends the host.
+async fn wait_for_end(inbox: &mut UnboundedReceiver<Message>) {
+    while let Some(message) = inbox.recv().await {
+        match message {
+            Message::End => return,
+            Message::Leave(done) => {
+                // The caller may have given up.
+                let _gone = done.send(());
+            }
+            message => appends::refuse(message),
+        }
+    }
+}
+
+/// A node as a member of the cluster.
+struct Running<'c> {
+    config: &'c HostConfig,
+    shared: Rc<Shared>,
+    engine: Arc<dyn Engine>,
+    views: watch::Receiver<Option<Arc<View>>>,
+    cluster: crate::notes::ClusterSettings,
+    node: Node,
+    commands: Vec<Command>,
+    incarnation: Incarnation,
+    members: Members,
+    plan: Plan,
+    /// What the serving thread knows to be this node's.
+    served: BTreeMap<PartitionId, Epoch>,
+    feeds: BTreeMap<PartitionId, Feed>,
+    in_flight: HashMap<Ticket, InFlight>,
+    opens: Vec<(PartitionId, Epoch, Arc<Completions>)>,
+    lanes: Vec<Lane>,
+    last_ticket: u64,
+    damaged: BTreeMap<PartitionId, String>,
+    /// Partitions that are given up as soon as nothing is under way, or at this time.
+    yielding: BTreeMap<PartitionId, u64>,
+    is_putting_note: bool,
+    is_reading_tail: bool,
+    /// When the last beat of this node was answered, as far as silence was counted anew for it.
+    answered_ms: u64,
+    leaving: Option<Leaving>,
+    info: NodeInfo,
+}
+
+/// A node that gives everything up.
+struct Leaving {
+    done: Option<oneshot::Sender<()>>,
+    /// Waits no longer for a plan without this node.
+    until_ms: u64,
+}
+
+impl<'c> Running<'c> {
+    fn new(config: &'c HostConfig, shared: &Rc<Shared>, joined: Joined) -> Running<'c> {
+        let Joined { engine, views, view, settings, incarnation } = joined;
+        let now_ms = config.clock.now_ms();
+        let ttl_ms = settings.ttl_ms;
+        let of_node = Config {
+            node: config.node,
+            incarnation,
+            ttl_ms,
+            margin_ms: margin_ms(ttl_ms),
+            beat_interval_ms: ttl_ms / 5,
+        };
+        let mut members = Members::default();
+        members.listen(now_ms, &view);
+        Running {
+            config,
+            shared: Rc::clone(shared),
+            engine,
+            views,
+            cluster: settings,
+            plan: Plan::of(&view),
+            node: Node::new(of_node, view, now_ms),
+            commands: Vec::new(),
+            incarnation,
+            members,
+            served: BTreeMap::new(),
+            feeds: BTreeMap::new(),
+            in_flight: HashMap::new(),
+            opens: Vec::new(),
+            lanes: (0..LANES).map(|_| Lane::default()).collect(),
+            last_ticket: 0,
+            damaged: BTreeMap::new(),
+            yielding: BTreeMap::new(),
+            is_putting_note: false,
+            is_reading_tail: false,
+            answered_ms: now_ms,
+            leaving: None,
+            info: config.info.clone(),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.config.clock.now_ms()
+    }
+
+    async fn serve(&mut self, inbox: &mut UnboundedReceiver<Message>) -> Ended {
+        self.views.mark_changed();
+        let pause = Duration::from_millis((self.cluster.ttl_ms / 50).clamp(5, 100));
+        let mut ticks = tokio::time::interval(pause);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                message = inbox.recv() => match message {
+                    None | Some(Message::End) => return Ended::Over,
+                    Some(message) => {
+                        self.take(message);
+                        // What came meanwhile goes together.
+                        while let Ok(message) = inbox.try_recv() {
+                            if matches!(message, Message::End) {
+                                return Ended::Over;
+                            }
+                            self.take(message);
+                        }
+                    }
+                },
+                changed = self.views.changed() => {
+                    if changed.is_err() {
+                        return Ended::Over;
+                    }
+                    self.look_at_view();
+                }
+                _ = ticks.tick() => self.tick(),
+            }
+            self.flush_lanes();
+            self.follow_node();
+            if let Some(stop) = self.node.inspect().stopped {
+                return Ended::Stopped(stop);
+            }
+            if self.has_left() {
+                return Ended::Over;
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Open(partition, epoch, to) => self.open(partition, epoch, to),
+            Message::Append(order) => self.append(order),
+            Message::Dropped(partition, epoch) => self.dropped(partition, epoch),
+            Message::Ended(ended) => self.ended(ended),
+            Message::LaneEnded(lane, ended) => {
+                self.lanes[lane].is_busy = false;
+                self.ended(ended);
+            }
+            Message::NoteEnded => self.is_putting_note = false,
+            Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
+            Message::Leave(done) => self.leave(done),
+            Message::End => {}
+        }
+    }
+
+    fn ended(&mut self, ended: Vec<(CallId, Outcome)>) {
+        for (call, outcome) in ended {
+            self.step(Event::Ended(call, outcome));
+        }
+    }
+
+    /// Hands an event to the node, and carries its commands out.
+    fn step(&mut self, event: Event) {
+        let now_ms = self.now_ms();
+        let mut commands = std::mem::take(&mut self.commands);
+        self.node.step(now_ms, event, &mut commands);
+        for command in commands.drain(..) {
+            self.carry_out(command);
+        }
+        self.commands = commands;
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Send(call, request) => self.send(call, request),
+            Command::Loaded { partition, epoch, upto, chunks, entries } => {
+                self.loaded(partition, epoch, upto, chunks, entries);
+            }
+            Command::Damaged(partition, damage) => {
+                let damage = format!("its content in the engine is damaged: {damage:?}");
+                eprintln!("rota: partition {} of __consumer_offsets is not served: {damage}", partition.0);
+                self.damaged.insert(partition, damage);
+            }
+            Command::Applied { base_offset, tickets, partition } => self.applied(partition, base_offset, &tickets),
+            Command::Refused(ticket, refusal) => self.refused(ticket, refusal),
+            // Reads are gated by the session. What the node owns afterwards says the rest.
+            Command::Read(..) | Command::Unload(..) | Command::SnapshotDone(..) | Command::Released(_) => {}
+            Command::Stopped(stop) => eprintln!("rota: this node stops answering for groups: {}", reason(stop)),
+        }
+    }
+
+    fn send(&mut self, call: CallId, request: Request) {
+        if let Body::Append(_) = request.body {
+            return self.queue_append(call, request);
+        }
+        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        tokio::task::spawn_local(async move {
+            let outcome = engine.call(&request).await;
+            if outcome == Outcome::SpaceExhausted {
+                tokio::time::sleep(appends::PAUSE).await;
+            }
+            // The host may have ended.
+            let _gone = messages.send(Message::Ended(vec![(call, outcome)]));
+        });
+    }
+
+    fn look_at_view(&mut self) {
+        let Some(view) = self.views.borrow_and_update().clone() else { return };
+        self.plan = Plan::of(&view);
+        self.members.listen(self.now_ms(), &view);
+        self.step(Event::View(View::clone(&view)));
+        self.govern();
+    }
+
+    fn tick(&mut self) {
+        // A node whose serving thread is stuck must look dead.
+        if self.shared.session.is_answered() {
+            let before = self.node.inspect().counter;
+            self.step(Event::Turn);
+            if self.node.inspect().counter > before {
+                self.shared.session.ask();
+            }
+        }
+        self.yield_due();
+        self.compact_one();
+        self.govern();
+    }
+
+    /// A nonce that no other append of any process has.
+    fn next_nonce(&mut self) -> (Ticket, Nonce) {
+        self.last_ticket += 1;
+        (Ticket(self.last_ticket), Nonce(self.incarnation.0.wrapping_add(u128::from(self.last_ticket))))
+    }
+
+    fn publish_stopped(&self, reason: String) {
+        self.publish(Standing::Stopped(reason));
+    }
+
+    fn has_left(&mut self) -> bool {
+        let state = self.node.inspect();
+        let owns_nothing = state.partitions.is_empty() && self.served.is_empty();
+        let Some(leaving) = &mut self.leaving else { return false };
+        if !owns_nothing || self.info.state != NodeState::Left || self.is_putting_note {
+            return false;
+        }
+        if let Some(done) = leaving.done.take() {
+            // The caller may have given up.
+            let _gone = done.send(());
+        }
+        self.publish(Standing::Left);
+        true
+    }
+}
+
+/// How much earlier a node stops answering reads: it covers the difference of two clocks' rates within a TTL.
+pub(crate) fn margin_ms(ttl_ms: u64) -> u64 {
+    // A tenth, and at least 300 ms of a TTL that has them to give.
+    (ttl_ms / 10).max(300.min(ttl_ms / 4))
+}

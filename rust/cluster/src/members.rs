@@ -1,0 +1,62 @@
+//! Which nodes live, by this node's own clock.
+
+use std::collections::BTreeMap;
+
+use rota_engine::{Beat, NodeId, View};
+
+/// Since when each node's last beat has been seen.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    seen: BTreeMap<NodeId, (Beat, u64)>,
+    /// When a node came or went last.
+    changed_ms: u64,
+    alive: Vec<NodeId>,
+}
+
+impl Members {
+    /// A view arrives.
+    pub fn listen(&mut self, now_ms: u64, view: &View) {
+        self.seen.retain(|node, _| view.beats.contains_key(node));
+        for (node, beat) in &view.beats {
+            // A beat of an earlier process is no sign of life.
+            if view.nodes.get(node).is_none_or(|known| known.incarnation != beat.incarnation) {
+                self.seen.remove(node);
+                continue;
+            }
+            let known = self.seen.get(node).filter(|(known, _)| known == beat).copied();
+            self.seen.insert(*node, known.unwrap_or((*beat, now_ms)));
+        }
+    }
+
+    /// Counts the silence of all nodes anew: it was this node's, or the engine's.
+    pub fn count_anew(&mut self, now_ms: u64) {
+        self.seen.values_mut().for_each(|(_, since_ms)| *since_ms = now_ms);
+    }
+
+    /// Looks who lives now. Returns whether a node came or went.
+    pub fn look(&mut self, now_ms: u64, ttl_ms: u64) -> bool {
+        let lives = |since_ms: u64| now_ms.saturating_sub(since_ms) < ttl_ms;
+        let alive: Vec<NodeId> =
+            self.seen.iter().filter(|(_, (_, since_ms))| lives(*since_ms)).map(|(node, _)| *node).collect();
+        let has_changed = alive != self.alive;
+        if has_changed {
+            (self.alive, self.changed_ms) = (alive, now_ms);
+        }
+        has_changed
+    }
+
+    /// The nodes that lived at the last look, ascending.
+    pub fn alive(&self) -> &[NodeId] {
+        &self.alive
+    }
+
+    /// Whether the node lived at the last look.
+    pub fn is_alive(&self, node: NodeId) -> bool {
+        self.alive.binary_search(&node).is_ok()
+    }
+
+    /// When a node came or went last.
+    pub fn changed_ms(&self) -> u64 {
+        self.changed_ms
+    }
+}

@@ -1,0 +1,41 @@
+//! What other threads ask of a host.
+
+use std::sync::Arc;
+
+use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId};
+use rota_log::Completions;
+use tokio::sync::oneshot;
+
+/// A record batch to append.
+#[derive(Debug)]
+pub(crate) struct AppendOrder {
+    pub partition: PartitionId,
+    pub epoch: Epoch,
+    pub id: u64,
+    pub count: i64,
+    pub bytes: Vec<u8>,
+    pub to: Arc<Completions>,
+}
+
+/// A message to the host.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Complete when the partition is loaded under this epoch.
+    Open(PartitionId, Epoch, Arc<Completions>),
+    /// Append.
+    Append(AppendOrder),
+    /// The serving thread has unloaded the partition by itself.
+    Dropped(PartitionId, Epoch),
+    /// Calls have ended.
+    Ended(Vec<(CallId, Outcome)>),
+    /// Calls of a lane have ended.
+    LaneEnded(usize, Vec<(CallId, Outcome)>),
+    /// A note was written or refused, or its outcome is unknown.
+    NoteEnded,
+    /// A partition's content is compacted.
+    Compacted(PartitionId, Epoch, Result<(i64, Vec<Chunk>), String>),
+    /// Give everything up, and answer when that is done.
+    Leave(oneshot::Sender<()>),
+    /// End at once, as a killed process does.
+    End,
+}

@@ -1,0 +1,220 @@
+//! The notes of a cluster: their names and their content as text.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use rota_engine::{NodeId, PartitionId, View};
+
+/// Settings that all nodes of a cluster share. The first node writes them.
+pub const CLUSTER: &str = "cluster";
+/// Which node each partition should have.
+pub const PLAN: &str = "plan";
+/// Before the id of a node: [`NodeInfo`].
+const NODE: &str = "node/";
+/// Before the id of a node that should own nothing.
+const DRAINED: &str = "drained/";
+/// Before the number of a partition that an operator has placed.
+const PIN: &str = "pin/";
+
+/// The name of a node's note.
+pub fn node(id: NodeId) -> String {
+    format!("{NODE}{}", id.0)
+}
+
+/// The name of the note that drains a node.
+pub fn drained(id: NodeId) -> String {
+    format!("{DRAINED}{}", id.0)
+}
+
+/// The name of the note that places a partition.
+pub fn pin(partition: PartitionId) -> String {
+    format!("{PIN}{}", partition.0)
+}
+
+/// Settings that all nodes of a cluster share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// The cluster id that clients see.
+    pub id: String,
+    /// Number of partitions of `__consumer_offsets`.
+    pub partitions: u32,
+    /// So long a node is silent before others take its partitions over.
+    pub ttl_ms: u64,
+}
+
+impl ClusterSettings {
+    /// As a note.
+    pub fn written(&self) -> Vec<u8> {
+        let ClusterSettings { id, partitions, ttl_ms } = self;
+        format!("id={id}\noffsets.topic.num.partitions={partitions}\nttl.ms={ttl_ms}\n").into()
+    }
+
+    /// From a note; `None` if it is none.
+    pub fn read(note: &[u8]) -> Option<ClusterSettings> {
+        let fields = fields(note)?;
+        let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        Some(ClusterSettings {
+            id: field("id")?,
+            partitions: field("offsets.topic.num.partitions")?.parse().ok()?,
+            ttl_ms: field("ttl.ms")?.parse().ok()?,
+        })
+    }
+}
+
+/// Whether a node wants partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeState {
+    /// It does.
+    #[default]
+    Serving,
+    /// It stops, and gives its partitions up.
+    Leaving,
+    /// It has stopped and owns nothing.
+    Left,
+}
+
+impl NodeState {
+    /// All states with their names.
+    const NAMES: [(NodeState, &'static str); 3] =
+        [(NodeState::Serving, "serving"), (NodeState::Leaving, "leaving"), (NodeState::Left, "left")];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        NodeState::NAMES.iter().find(|(state, _)| *state == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A node's address for the clients of one listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The listener's name, such as `EXTERNAL`.
+    pub listener: String,
+    /// Host name or address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Addresses, one for each listener.
+    pub addresses: Vec<Address>,
+    /// Version of rota.
+    pub version: String,
+    /// Whether it wants partitions.
+    pub state: NodeState,
+}
+
+impl NodeInfo {
+    /// As a note.
+    pub fn written(&self) -> Vec<u8> {
+        let mut text = format!("version={}\nstate={}\n", self.version, self.state.name());
+        for Address { listener, host, port } in &self.addresses {
+            let _always = writeln!(text, "listener={listener} {port} {host}");
+        }
+        text.into()
+    }
+
+    /// From a note; `None` if it is none.
+    pub fn read(note: &[u8]) -> Option<NodeInfo> {
+        let mut info = NodeInfo::default();
+        for (name, value) in fields(note)? {
+            match name.as_str() {
+                "version" => info.version = value,
+                "state" => info.state = NodeState::NAMES.iter().find(|(_, name)| *name == value)?.0,
+                "listener" => {
+                    let mut parts = value.splitn(3, ' ');
+                    let (listener, port, host) = (parts.next()?, parts.next()?, parts.next()?);
+                    let port = port.parse().ok()?;
+                    info.addresses.push(Address { listener: listener.to_owned(), host: host.to_owned(), port });
+                }
+                // Of a later version.
+                _ => {}
+            }
+        }
+        Some(info)
+    }
+}
+
+fn fields(note: &[u8]) -> Option<Vec<(String, String)>> {
+    let text = std::str::from_utf8(note).ok()?;
+    text.lines().map(|line| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
+}
+
+/// Which node each partition should have, by partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan(pub Vec<Option<NodeId>>);
+
+impl Plan {
+    /// As a note.
+    pub fn written(&self) -> Vec<u8> {
+        let ids: Vec<String> = self.0.iter().map(|node| node.map_or(-1, |node| node.0).to_string()).collect();
+        ids.join(",").into()
+    }
+
+    /// From a note; `None` if it is none.
+    pub fn read(note: &[u8]) -> Option<Plan> {
+        let text = std::str::from_utf8(note).ok()?;
+        let id = |id: &str| id.parse::<i32>().ok().map(|id| (id >= 0).then_some(NodeId(id)));
+        text.split(',').map(id).collect::<Option<Vec<_>>>().map(Plan)
+    }
+
+    /// The plan in a view.
+    pub fn of(view: &View) -> Plan {
+        view.notes.get(PLAN).and_then(|note| Plan::read(note)).unwrap_or_default()
+    }
+
+    /// The planned node of a partition.
+    pub fn node_of(&self, partition: PartitionId) -> Option<NodeId> {
+        self.0.get(usize::try_from(partition.0).ok()?).copied().flatten()
+    }
+}
+
+/// What the nodes say of themselves.
+pub fn nodes(view: &View) -> BTreeMap<NodeId, NodeInfo> {
+    let info = |(name, note): (&String, &Vec<u8>)| {
+        let id = name.strip_prefix(NODE)?.parse().ok()?;
+        Some((NodeId(id), NodeInfo::read(note)?))
+    };
+    view.notes.iter().filter_map(info).collect()
+}
+
+/// Whether an operator drains the node.
+pub fn is_drained(view: &View, id: NodeId) -> bool {
+    view.notes.contains_key(&drained(id))
+}
+
+/// Where operators have placed partitions.
+pub fn pins(view: &View) -> BTreeMap<PartitionId, NodeId> {
+    let pin = |(name, note): (&String, &Vec<u8>)| {
+        let partition = name.strip_prefix(PIN)?.parse().ok()?;
+        Some((PartitionId(partition), NodeId(std::str::from_utf8(note).ok()?.parse().ok()?)))
+    };
+    view.notes.iter().filter_map(pin).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_were_written() {
+        let settings = ClusterSettings { id: "abc".to_owned(), partitions: 16, ttl_ms: 5_000 };
+        assert_eq!(ClusterSettings::read(&settings.written()), Some(settings));
+        let addresses = vec![Address { listener: "PLAINTEXT".to_owned(), host: "::1".to_owned(), port: 9092 }];
+        let info = NodeInfo { addresses, version: "1.2".to_owned(), state: NodeState::Leaving };
+        assert_eq!(NodeInfo::read(&info.written()), Some(info));
+        let plan = Plan(vec![Some(NodeId(1)), None, Some(NodeId(30))]);
+        assert_eq!(plan.written(), b"1,-1,30");
+        assert_eq!(Plan::read(&plan.written()), Some(plan));
+    }
+
+    #[test]
+    fn what_is_no_note_is_not_read() {
+        assert_eq!(ClusterSettings::read(b"id=a\nttl.ms=x\n"), None);
+        assert_eq!(NodeInfo::read(b"state=asleep\n"), None);
+        assert_eq!(NodeInfo::read(b"listener=PLAINTEXT\n"), None);
+        assert_eq!(Plan::read(b"1,,2"), None);
+        assert_eq!(Plan::read(b"\xff"), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node's host and its serving thread share: until when reads are answered, and which partitions are served.
+//!
+//! The host decides and the serving thread carries out. The order of two things matters: a partition that is lost is
+//! unloaded first, and reads are answered longer after that (§3.1).
+
+use std::{
+    fmt, mem,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rota_engine::{Epoch, PartitionId};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{clock::SessionClock, messages::Message};
+
+/// What the serving thread has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The node owns the partition: load it, then serve it.
+    Take(PartitionId, Epoch),
+    /// The node does not own the partition under this epoch any more: answer nothing from it.
+    Lose(PartitionId, Epoch),
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    changes: Vec<Change>,
+    until_ms: u64,
+    /// The number of the last question whether the serving thread still takes turns.
+    asked: u64,
+}
+
+/// See the module.
+pub struct Session {
+    clock: SessionClock,
+    /// Reads are answered before this time.
+    until_ms: AtomicU64,
+    /// The last question that the serving thread has answered.
+    answered: AtomicU64,
+    mail: Mutex<Mail>,
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    host: UnboundedSender<Message>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session(until {} ms)", self.until_ms.load(Ordering::Relaxed))
+    }
+}
+
+impl Session {
+    pub(crate) fn new(clock: SessionClock, host: UnboundedSender<Message>) -> Arc<Session> {
+        Arc::new(Session {
+            clock,
+            until_ms: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            mail: Mutex::default(),
+            wake: OnceLock::new(),
+            host,
+        })
+    }
+
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what wakes the serving thread, once.
+    pub fn on_mail(&self, wake: impl Fn() + Send + Sync + 'static) {
+        // A second one would wake a thread that serves nothing.
+        let _once = self.wake.set(Box::new(wake));
+    }
+
+    /// Whether reads may be answered. The caller has taken the bytes of its requests before this reads the clock (§5.2).
+    pub fn is_valid(&self) -> bool {
+        self.clock.now_ms() < self.until_ms.load(Ordering::Acquire)
+    }
+
+    /// The serving thread takes what it has to do, and does it before this returns. Partitions that are lost come before
+    /// the time that they would have been answered in.
+    pub fn follow(&self, mut carry_out: impl FnMut(Change)) {
+        let mut mail = self.mail();
+        let (changes, asked) = (mem::take(&mut mail.changes), mail.asked);
+        drop(mail);
+        changes.into_iter().for_each(&mut carry_out);
+        self.answered.store(asked, Ordering::Release);
+        let mail = self.mail();
+        if mail.changes.is_empty() {
+            self.until_ms.store(mail.until_ms, Ordering::Release);
+        }
+    }
+
+    /// The serving thread has unloaded a partition by itself, because the session was over.
+    pub fn dropped(&self, partition: PartitionId, epoch: Epoch) {
+        // The host may have ended.
+        let _gone = self.host.send(Message::Dropped(partition, epoch));
+    }
+
+    /// The host leaves work, and says until when reads are answered.
+    pub(crate) fn post(&self, changes: impl IntoIterator<Item = Change>, until_ms: u64) {
+        let mut mail = self.mail();
+        mail.changes.extend(changes);
+        mail.until_ms = until_ms;
+        if mail.changes.is_empty() {
+            self.until_ms.store(until_ms, Ordering::Release);
+            return;
+        }
+        drop(mail);
+        self.wake();
+    }
+
+    /// Asks the serving thread whether it still takes turns.
+    pub(crate) fn ask(&self) {
+        self.mail().asked += 1;
+        self.wake();
+    }
+
+    /// Whether the serving thread has answered the last question.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered.load(Ordering::Acquire) == self.mail().asked
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[test]
+    fn reads_are_answered_longer_only_after_lost_partitions_are_unloaded() {
+        let (host, _messages) = unbounded_channel();
+        let session = Session::new(SessionClock::new(|| 50), host);
+        assert!(!session.is_valid());
+        session.post([], 100);
+        assert!(session.is_valid());
+        session.post([], 20);
+        session.post([Change::Lose(PartitionId(3), Epoch(1))], 100);
+        assert!(!session.is_valid(), "the partition is not unloaded yet");
+        let mut seen = Vec::new();
+        session.follow(|change| {
+            assert!(!session.is_valid());
+            seen.push(change);
+        });
+        assert_eq!(seen, [Change::Lose(PartitionId(3), Epoch(1))]);
+        assert!(session.is_valid());
+    }
+
+    #[test]
+    fn a_thread_that_takes_no_turns_answers_no_question() {
+        let (host, _messages) = unbounded_channel();
+        let session = Session::new(SessionClock::new(|| 50), host);
+        assert!(session.is_answered());
+        session.ask();
+        assert!(!session.is_answered());
+        session.follow(|_| ());
+        assert!(session.is_answered());
+    }
+}

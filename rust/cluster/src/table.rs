@@ -1,0 +1,89 @@
+//! The cluster as one of its nodes sees it.
+
+use rota_engine::{NodeId, PartitionId, node::Stop};
+
+use crate::notes::{ClusterSettings, NodeInfo};
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The node.
+    pub id: NodeId,
+    /// What it says of itself.
+    pub info: NodeInfo,
+    /// Whether it beats.
+    pub is_alive: bool,
+    /// Whether an operator drains it.
+    pub is_drained: bool,
+}
+
+/// A partition of `__consumer_offsets`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionRow {
+    /// The owner, or the last one.
+    pub owner: Option<NodeId>,
+    /// Of the owner; 0 before the first one.
+    pub epoch: i32,
+    /// False if the owner has released the partition, or there never was one.
+    pub is_held: bool,
+    /// Which node the plan names.
+    pub planned: Option<NodeId>,
+    /// Which node answers, or will soon; `None`: none.
+    pub coordinator: Option<NodeId>,
+}
+
+/// What this node does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not registered with the engine yet.
+    #[default]
+    Joining,
+    /// It is a node of the cluster.
+    Member,
+    /// It gives everything up.
+    Leaving,
+    /// It has left.
+    Left,
+    /// It stopped for good.
+    Stopped(String),
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterTable {
+    /// The engine as operators name it.
+    pub engine: String,
+    /// Settings of the cluster; `None` before the engine has answered.
+    pub settings: Option<ClusterSettings>,
+    /// The nodes, by id.
+    pub nodes: Vec<NodeRow>,
+    /// The partitions.
+    pub partitions: Vec<PartitionRow>,
+    /// What this node does.
+    pub standing: Standing,
+    /// Why the engine does not answer at present.
+    pub trouble: Option<String>,
+    /// Partitions that this node found damaged, with the damage.
+    pub damaged: Vec<(PartitionId, String)>,
+}
+
+impl ClusterTable {
+    /// Which node answers for a partition.
+    pub fn coordinator_of(&self, partition: u32) -> Option<NodeId> {
+        self.partitions.get(partition as usize)?.coordinator
+    }
+}
+
+/// Why a node stopped, for operators.
+pub(crate) fn reason(stop: Stop) -> String {
+    match stop {
+        Stop::WentBack => "the engine went back: it lost writes that it had confirmed, as after a restore of an older \
+                           backup; accept the loss with `rota cluster accept-loss`, or stop the engine and repair it"
+            .to_owned(),
+        Stop::OtherHistory(_) => "an operator accepted a loss: this process begins anew".to_owned(),
+        Stop::Replaced => {
+            "another process runs under this node's id: give each server its own --node-id, then start this one again"
+                .to_owned()
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Hosts over an engine in memory, in virtual time: kills, pauses, silence, unknown outcomes, restores. All the while no
+//! two nodes may answer for a partition, and who answers must know everything that was acknowledged.
+
+mod chaos;
+mod scene;
+
+use std::collections::BTreeSet;
+
+use rota_cluster::Standing;
+use rota_engine::PartitionId;
+
+use scene::{PARTITIONS, Scene, TTL_MS, run};
+
+const ALL: std::ops::Range<i32> = 0..PARTITIONS as i32;
+
+async fn one_node() -> Scene {
+    let mut scene = Scene::new();
+    scene.start(1);
+    scene.until(1_000, Scene::all_answer).await;
+    scene
+}
+
+/// Two nodes with two partitions each.
+async fn two_nodes() -> Scene {
+    let mut scene = one_node().await;
+    scene.start(2);
+    scene.until(5 * TTL_MS, |scene| scene.owners().iter().filter(|owner| **owner == Some(2)).count() == 2).await;
+    scene.until(1_000, Scene::all_answer).await;
+    scene
+}
+
+fn of(scene: &Scene, id: i32) -> Vec<i32> {
+    ALL.filter(|partition| scene.owners()[*partition as usize] == Some(id)).collect()
+}
+
+/// A value that was acknowledged, for each partition.
+async fn commit_everywhere(scene: &Scene) {
+    let values: Vec<(i32, String)> = ALL
+        .map(|partition| (partition, scene.append(scene.owners()[partition as usize].unwrap(), partition)))
+        .collect();
+    scene
+        .until(1_000, |scene| {
+            let acknowledged = scene.truth.acknowledged.lock().unwrap();
+            values.iter().all(|(partition, value)| acknowledged.get(partition).is_some_and(|all| all.contains(value)))
+        })
+        .await;
+}
+
+fn acknowledged(scene: &Scene) -> usize {
+    scene.truth.acknowledged.lock().unwrap().values().map(Vec::len).sum()
+}
+
+#[test]
+fn a_node_that_joins_gets_its_share_and_what_was_committed() {
+    run(|| async {
+        let scene = one_node().await;
+        commit_everywhere(&scene).await;
+        drop(scene);
+        let scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        assert_eq!((of(&scene, 1).len(), of(&scene, 2).len()), (2, 2));
+        let table = scene.processes[&1].host.table();
+        assert_eq!(table.standing, Standing::Member);
+        assert_eq!(
+            table.nodes.iter().map(|node| (node.id.0, node.is_alive)).collect::<Vec<_>>(),
+            [(1, true), (2, true)]
+        );
+        assert_eq!(table.settings.as_ref().unwrap().id, "cluster");
+    });
+}
+
+#[test]
+fn a_killed_owner_is_replaced_within_a_ttl_and_half_a_second() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        scene.kill(2);
+        let took_ms = scene.until(2 * TTL_MS, Scene::all_answer).await;
+        assert!(took_ms <= TTL_MS + 500, "{took_ms} ms");
+        assert_eq!(of(&scene, 1).len(), 4);
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_short_pause_moves_nothing() {
+    run(|| async {
+        let scene = two_nodes().await;
+        let epochs: Vec<_> = of(&scene, 2).iter().map(|at| scene.processes[&2].epoch_of(*at)).collect();
+        scene.pause(2);
+        scene.pass(TTL_MS / 2).await;
+        scene.resume(2);
+        scene.pass(2 * TTL_MS).await;
+        let now: Vec<_> = of(&scene, 2).iter().map(|at| scene.processes[&2].epoch_of(*at)).collect();
+        assert_eq!(now, epochs);
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_node_that_slept_through_its_death_neither_writes_nor_answers() {
+    run(|| async {
+        let scene = two_nodes().await;
+        let lost = of(&scene, 2);
+        scene.pause(2);
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+        // It still believes that it owns them, and its client's request is in its socket.
+        let process = &scene.processes[&2];
+        assert!(process.epoch_of(lost[0]).is_some());
+        assert!(process.read(lost[0]).is_none(), "its clock went on");
+        let before = scene.engine.inspect(|memory| memory.store().log(PartitionId(lost[0])).entries.len());
+        scene.append(2, lost[0]);
+        scene.resume(2);
+        scene.pass(1_000).await;
+        assert_eq!(scene.engine.inspect(|memory| memory.store().log(PartitionId(lost[0])).entries.len()), before);
+        scene.until(6 * TTL_MS, |scene| of(scene, 2).len() == 2).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_node_whose_serving_thread_is_stuck_looks_dead() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        scene.stick(2);
+        scene.until(2 * TTL_MS, |scene| of(scene, 1).len() == 4).await;
+    });
+}
+
+#[test]
+fn a_node_that_is_cut_off_stops_answering_before_another_one_answers() {
+    run(|| async {
+        let scene = two_nodes().await;
+        scene.processes[&2].link.set_faults(|faults| faults.is_silent = true);
+        // `pass` looks that no two nodes answer at one time.
+        scene.until(2 * TTL_MS, |scene| of(scene, 1).len() == 4).await;
+        commit_everywhere(&scene).await;
+        scene.processes[&2].link.set_faults(|faults| faults.is_silent = false);
+        scene.until(6 * TTL_MS, |scene| of(scene, 2).len() == 2).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn after_an_outage_of_the_engine_everybody_has_what_it_had() {
+    run(|| async {
+        let scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        let before = scene.owners();
+        for process in scene.processes.values() {
+            process.link.set_faults(|faults| faults.is_silent = true);
+        }
+        scene.pass(60_000).await;
+        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        for process in scene.processes.values() {
+            process.link.set_faults(|faults| faults.is_silent = false);
+        }
+        let took_ms = scene.until(TTL_MS, Scene::all_answer).await;
+        assert!(took_ms <= 3_000, "{took_ms} ms");
+        assert_eq!(scene.owners(), before);
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_stalled_watch_alone_takes_nothing_from_anybody() {
+    run(|| async {
+        let scene = two_nodes().await;
+        let before = scene.owners();
+        scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = true);
+        scene.pass(4 * TTL_MS).await;
+        assert_eq!(scene.owners(), before, "claims are refused: the owner beats");
+        scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);
+        scene.pass(TTL_MS).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn appends_of_unknown_outcome_come_into_the_log_once_and_in_order() {
+    run(|| async {
+        let scene = one_node().await;
+        for round in 0..20 {
+            scene.processes[&1].link.set_faults(|faults| match round % 4 {
+                0 => faults.lost_answers = 1,
+                1 => faults.lost_requests = 1,
+                2 => faults.exhausted = 2,
+                _ => faults.twins = 2,
+            });
+            for _ in 0..5 {
+                scene.append(1, round % 4);
+            }
+            let expected = 5 * (round as usize + 1);
+            scene.until(8_000, |scene| acknowledged(scene) == expected).await;
+            scene.engine.carry_out_twins();
+        }
+        let truth = scene.truth.acknowledged.lock().unwrap().clone();
+        drop(scene.processes);
+        for (partition, expected) in truth {
+            let found: Vec<String> = scene.engine.inspect(|memory| {
+                let log = memory.store().log(PartitionId(partition));
+                let entries = log.entries.values().flat_map(|entry| rota_log::batches(&entry.value.bytes));
+                entries
+                    .flat_map(|batch| {
+                        let batch = batch.unwrap();
+                        let payload = batch.payload(1 << 20).unwrap();
+                        let key = |record: Result<rota_log::RecordView<'_>, _>| record.unwrap().key.unwrap().to_vec();
+                        batch.records_in(&payload).map(key).collect::<Vec<_>>()
+                    })
+                    .map(|key| String::from_utf8(key).unwrap())
+                    .collect()
+            });
+            assert_eq!(found, expected, "partition {partition}");
+        }
+    });
+}
+
+#[test]
+fn a_node_that_leaves_hands_over_at_once() {
+    run(|| async {
+        let scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        let left = scene.processes[&2].host.leave();
+        let took_ms = scene.until(1_000, |scene| of(scene, 1).len() == 4).await;
+        assert!(took_ms <= 500, "{took_ms} ms");
+        left.await.unwrap();
+        commit_everywhere(&scene).await;
+        assert_eq!(scene.processes[&2].host.table().standing, Standing::Left);
+    });
+}
+
+#[test]
+fn a_node_that_left_comes_back_without_waiting_and_one_that_was_killed_soon() {
+    run(|| async {
+        let mut scene = one_node().await;
+        commit_everywhere(&scene).await;
+        scene.processes[&1].host.leave().await.unwrap();
+        scene.kill(1);
+        scene.start(1);
+        let took_ms = scene.until(TTL_MS, Scene::all_answer).await;
+        assert!(took_ms <= 200, "{took_ms} ms");
+        scene.kill(1);
+        scene.start(1);
+        let took_ms = scene.until(TTL_MS, Scene::all_answer).await;
+        assert!(took_ms <= TTL_MS / 2 + 200, "{took_ms} ms");
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_second_server_under_the_same_id_waits_and_takes_nothing() {
+    run(|| async {
+        let mut scene = one_node().await;
+        let first = scene.processes.remove(&1).unwrap();
+        scene.start_with(1, |config| config.directory = rota_engine::Directory(99));
+        scene.pass(3 * TTL_MS).await;
+        let second = scene.processes.insert(1, first).unwrap();
+        assert!(second.served.partitions.lock().unwrap().is_empty());
+        let trouble = second.host.table().trouble.clone().unwrap();
+        assert!(trouble.contains("another server runs as node 1"), "{trouble}");
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_server_with_other_settings_says_what_to_change() {
+    run(|| async {
+        let mut scene = one_node().await;
+        scene.start_with(2, |config| config.partitions = 50);
+        scene.start_with(3, |config| config.ttl_ms = 9_000);
+        scene.pass(1_000).await;
+        let trouble = |id: i32| scene.processes[&id].host.table().trouble.clone().unwrap();
+        assert!(trouble(2).contains("set offsets.topic.num.partitions=4"), "{}", trouble(2));
+        assert!(trouble(3).contains("TTL of 5000 ms"), "{}", trouble(3));
+    });
+}
+
+#[test]
+fn an_engine_that_went_back_is_noticed_and_nothing_is_answered_until_the_loss_is_accepted() {
+    run(|| async {
+        let scene = one_node().await;
+        commit_everywhere(&scene).await;
+        scene.engine.back_up();
+        commit_everywhere(&scene).await;
+        scene.engine.restore();
+        // What was lost is lost: the test forgets it, too.
+        scene.truth.acknowledged.lock().unwrap().clear();
+        scene.until(TTL_MS, |scene| matches!(scene.processes[&1].host.table().standing, Standing::Stopped(_))).await;
+        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        let body = rota_engine::Body::AcceptLoss(rota_engine::requests::AcceptLoss {
+            lost: rota_engine::HistoryId(7),
+            begin: rota_engine::HistoryId(8),
+        });
+        scene.engine.carry_out(&rota_engine::Request { history: rota_engine::HistoryId(7), body });
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_long_tail_becomes_a_snapshot_with_what_is_newest() {
+    run(|| async {
+        let mut scene = one_node().await;
+        for round in 0..30 {
+            // Five keys, each written again and again.
+            scene.append_value(1, 0, format!("key{}", round % 5), 100_000);
+            scene.pass(10).await;
+        }
+        let head = |scene: &Scene| scene.engine.inspect(|memory| memory.store().log(PartitionId(0)).head);
+        scene.until(5_000, |scene| head(scene).is_some()).await;
+        scene.pass(1_000).await;
+        let bytes = scene.engine.inspect(|memory| {
+            let log = memory.store().log(PartitionId(0));
+            log.chunks.values().map(Vec::len).sum::<usize>()
+                + log.entries.values().map(|e| e.value.bytes.len()).sum::<usize>()
+        });
+        assert!(bytes < 2_000_000, "{bytes}");
+        scene.kill(1);
+        scene.start(1);
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        let (_, values) = scene.answering(0).unwrap();
+        let distinct: BTreeSet<&String> = values.iter().collect();
+        assert_eq!(distinct.len(), 5);
+        commit_everywhere(&scene).await;
+    });
+}
