@@ -73,6 +73,11 @@ pub const ALL: &[Named] = &[
         sometimes: &["committed", "aborted", "fenced", "loaded Prepare"],
     },
     Named {
+        name: "fenced_producers",
+        bounds: Bounds { participants: 1, inits: 3, ends: 1, writes: 1, crashes: 0, ..SMALL },
+        sometimes: &["committed", "aborted", "fenced"],
+    },
+    Named {
         name: "time",
         bounds: Bounds { timeouts: 1, ends: 1, ..SMALL },
         sometimes: &["committed", "aborted", "fenced", "timed out", "loaded Prepare"],
@@ -85,6 +90,12 @@ pub const ALL: &[Named] = &[
     Named {
         name: "late_data",
         bounds: Bounds { level: 2, version: V2, is_late: true, timeouts: 1, crashes: 0, ..SMALL },
+        sometimes: &["committed", "aborted", "late data refused"],
+    },
+    // With one end there is no next transaction that late data could join.
+    Named {
+        name: "late_data_v1",
+        bounds: Bounds { is_late: true, timeouts: 1, ends: 1, ..SMALL },
         sometimes: &["committed", "aborted", "late data refused"],
     },
 ];

@@ -48,6 +48,11 @@ fn new_producers() {
 }
 
 #[test]
+fn fenced_producers() {
+    explore_named("fenced_producers");
+}
+
+#[test]
 fn time() {
     explore_named("time");
 }
@@ -60,6 +65,11 @@ fn failures() {
 #[test]
 fn late_data() {
     explore_named("late_data");
+}
+
+#[test]
+fn late_data_v1() {
+    explore_named("late_data_v1");
 }
 
 #[test]
