@@ -86,13 +86,17 @@ impl Value for Part {
 /// Beats of one incarnation are ordered as their counters are: a transaction compares them by order.
 impl Value for Beat {
     fn encode(&self) -> Bytes {
-        format!("{} {:020}", Uuid::from_u128(self.incarnation.0), self.counter).into()
+        beat_text(self).into()
     }
 
     fn decode(bytes: &[u8]) -> Option<Beat> {
         let [incarnation, counter] = words(bytes)?;
         Some(Beat { incarnation: Incarnation(uuid(incarnation)?), counter: counter.parse().ok()? })
     }
+}
+
+fn beat_text(beat: &Beat) -> String {
+    format!("{} {:020}", Uuid::from_u128(beat.incarnation.0), beat.counter)
 }
 
 /// Comes after all beats of an incarnation, and before those of a higher one.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rota_engine::{
-    Answer, Body, HistoryId, Memory, Outcome, Prev, Request, Revision,
+    Answer, Body, HistoryId, Memory, Outcome, Prev, Request, Revision, Token,
     requests::{Appended, Claimed, Content, Fence, HeadPut, NotePut, Registered, append::Verdict},
 };
 use rota_etcd::EtcdEngine;
@@ -97,6 +97,9 @@ impl Both {
             Body::Head(head) => head.prev = self.prev(head.prev),
             _ => {}
         }
+        if let Some(token) = token_of(&mut request.body) {
+            token.claimed = self.revision(token.claimed);
+        }
         request
     }
 
@@ -117,6 +120,19 @@ impl Both {
             _ => {}
         }
         content
+    }
+}
+
+fn token_of(body: &mut Body) -> Option<&mut Token> {
+    match body {
+        Body::Append(request) => Some(&mut request.token),
+        Body::Check(request) => Some(&mut request.token),
+        Body::Chunk(request) => Some(&mut request.token),
+        Body::Head(request) => Some(&mut request.token),
+        Body::Trim(request) => Some(&mut request.token),
+        Body::Sweep(request) => Some(&mut request.token),
+        Body::Release(request) => Some(&mut request.token),
+        _ => None,
     }
 }
 

@@ -145,6 +145,8 @@ impl Etcd {
         let mut config = Config::parse(&format!("etcd://127.0.0.1:1{prefix}"), None).expect("a URL");
         config.endpoints = self.endpoints();
         config.timeout = Duration::from_secs(30);
+        // Else a watch that shows too little is begun anew before a test sees it.
+        config.stall = PATIENCE;
         config
     }
 

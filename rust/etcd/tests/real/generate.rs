@@ -136,11 +136,11 @@ impl Generator {
     fn body(&mut self, store: &Store) -> Body {
         let partition = PartitionId(self.random.below(PARTITIONS) as i32);
         let made = match self.random.below(100) {
-            0..6 => Some(self.register(store)),
-            6..18 => Some(self.beat(store)),
-            18..30 => Some(self.claim(store, partition)),
-            30..60 => self.append(store, partition),
-            60..66 => Some(Body::Read(Read { partition })),
+            0..10 => Some(self.register(store)),
+            10..26 => Some(self.beat(store)),
+            26..38 => Some(self.claim(store, partition)),
+            38..62 => self.append(store, partition),
+            62..66 => Some(Body::Read(Read { partition })),
             66..70 => self.token(partition).map(|token| Body::Check(Check { partition, token })),
             70..80 => self.snapshot(store, partition),
             80..83 => self.token(partition).map(|token| Body::Trim(Trim { partition, token })),
@@ -216,6 +216,11 @@ impl Generator {
             0 => (self.random.of(&log.entries.keys().copied().collect::<Vec<_>>())?, newest),
             1 => (end, self.prev(partition)),
             2 if first > 0 => (self.random.below(first as u64) as i64, Prev::Entry(first - 1, Revision(1))),
+            // The right entry, of an engine that went back.
+            3 => match newest {
+                Prev::Entry(base_offset, _) => (end, Prev::Entry(base_offset, Revision(1))),
+                Prev::Head(_) | Prev::Nothing => (end, Prev::Head(Revision(1))),
+            },
             _ => (end, newest),
         };
         self.nonces += 1;
@@ -240,7 +245,11 @@ impl Generator {
         let known = log.head.as_ref().map(|head| head.value);
         let replaces = if self.random.is(90) { known } else { self.random.of(&self.heads) };
         let prev = if self.random.is(90) { newest } else { self.prev(partition) };
-        self.planned.push_back(Body::Head(PutHead { partition, token, replaces, prev, head }));
+        let put = Body::Head(PutHead { partition, token, replaces, prev, head });
+        self.planned.push_back(put.clone());
+        if self.random.is(30) {
+            self.planned.push_back(put);
+        }
         self.planned.push_back(Body::Sweep(Sweep { partition, token, keep: head }));
         self.planned.pop_front()
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rota_engine::{
     Body, HistoryId, Incarnation, Log, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Token,
-    requests::{AcceptLoss, Append, Claim, Claimed, Content, Read, Silence, append::Verdict},
+    requests::{AcceptLoss, Append, Appended, Claim, Claimed, Content, Read, Silence, append::Verdict},
 };
 use rota_etcd::{Config, EtcdEngine};
 
@@ -25,14 +25,14 @@ pub struct Owner {
 
 impl Owner {
     pub async fn new(engine: EtcdEngine) -> Owner {
+        Owner::of(engine, NodeId(1)).await
+    }
+
+    /// A node's claim of a partition without an owner.
+    pub async fn of(engine: EtcdEngine, node: NodeId) -> Owner {
         let history = history(&engine).await;
-        let claim = Claim {
-            partition: PARTITION,
-            seen: None,
-            silence: Silence::NotNeeded,
-            node: NodeId(1),
-            incarnation: Incarnation(1),
-        };
+        let incarnation = Incarnation(node.0 as u128);
+        let claim = Claim { partition: PARTITION, seen: None, silence: Silence::NotNeeded, node, incarnation };
         let token = match call(&engine, history, Body::Claim(claim.clone())).await {
             Content::Claimed(Claimed::Owner(token)) => token,
             Content::Claimed(Claimed::Lost(Some((part, revision)))) if part == claim.part() => claim.token(revision),
@@ -215,6 +215,31 @@ fn an_owner_that_outlives_a_restore_sees_that_the_engine_went_back() {
         assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
         let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
         assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+    });
+}
+
+/// After a restore revisions are given out again, so the fence is no revision.
+#[test]
+fn an_owner_is_fenced_after_a_restore_although_the_next_claim_has_its_revision() {
+    run(|| async {
+        let mut etcd = Etcd::start(1, &[]);
+        let config = config(&etcd);
+        let engine = open(&config).await;
+        history(&engine).await;
+        let (data, copy) = (etcd.data(0), etcd.data(7));
+        etcd.kill(0);
+        copied(&data, &copy);
+        etcd.restart(0);
+        let first = Owner::of(engine.clone(), NodeId(1)).await;
+        etcd.kill(0);
+        std::fs::remove_dir_all(&data).expect("the data goes");
+        copied(&copy, &data);
+        etcd.restart(0);
+        let second = Owner::of(engine.clone(), NodeId(2)).await;
+        assert_eq!(first.token.claimed, second.token.claimed);
+        let late = call(&engine, first.history, Body::Append(first.next_append(10))).await;
+        let part = Some(second.token.part());
+        assert_eq!(late, Content::Appended(Appended::Refused { part, entry: None }));
     });
 }
 

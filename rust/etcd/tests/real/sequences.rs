@@ -10,7 +10,7 @@ use crate::{
     generate::Generator,
 };
 
-const SEQUENCES: u64 = 24;
+const SEQUENCES: u64 = 40;
 const STEPS: u32 = 150;
 
 /// What must happen in the sequences, so that none of the answers is compared for lack of it.

@@ -1,6 +1,6 @@
 //! The watch: images are whole and go on after members sleep, restart, or forget.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rota_engine::{
     Beat, Body, Directory, HistoryId, Incarnation, NodeId, Outcome, Request, Revision,
@@ -30,10 +30,12 @@ async fn register(engine: &EtcdEngine, history: HistoryId) {
 async fn beat(engine: &EtcdEngine, history: HistoryId, counter: u64) -> Revision {
     let beat = Beat { incarnation: Incarnation(1), counter };
     let request = Request { history, body: Body::Beat(PutBeat { node: NODE, beat }) };
+    let began = Instant::now();
     loop {
         if let Outcome::Answered(answer) = engine.call(&request).await {
             return answer.revision;
         }
+        assert!(began.elapsed() < PATIENCE, "{:?}", engine.trouble());
     }
 }
 
