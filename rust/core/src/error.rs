@@ -104,6 +104,14 @@ error_codes! {
     DuplicateSequenceNumber = 46, "DUPLICATE_SEQUENCE_NUMBER";
     /// An idempotent producer with an old epoch.
     InvalidProducerEpoch = 47, "INVALID_PRODUCER_EPOCH";
+    /// A request or a batch that does not fit the state of its transaction.
+    InvalidTxnState = 48, "INVALID_TXN_STATE";
+    /// A producer id that does not belong to the transactional id.
+    InvalidProducerIdMapping = 49, "INVALID_PRODUCER_ID_MAPPING";
+    /// The transaction is being ended: try again.
+    ConcurrentTransactions = 51, "CONCURRENT_TRANSACTIONS";
+    /// A marker of a coordinator that has lost the transaction.
+    TransactionCoordinatorFenced = 52, "TRANSACTION_COORDINATOR_FENCED";
     /// The transactional id may not be used.
     TransactionalIdAuthorizationFailed = 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     /// The disk failed.
@@ -136,8 +144,12 @@ error_codes! {
     InvalidRecord = 87, "INVALID_RECORD";
     /// An offset of this partition is being committed.
     UnstableOffsetCommit = 88, "UNSTABLE_OFFSET_COMMIT";
+    /// A newer producer has the transactional id.
+    ProducerFenced = 90, "PRODUCER_FENCED";
     /// No topic has this id.
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
+    /// No such transactional id.
+    TransactionalIdNotFound = 105, "TRANSACTIONAL_ID_NOT_FOUND";
     /// The member epoch is not the one that the coordinator has.
     FencedMemberEpoch = 110, "FENCED_MEMBER_EPOCH";
     /// Another member has this group instance id and has not left.
@@ -146,6 +158,8 @@ error_codes! {
     UnsupportedAssignor = 112, "UNSUPPORTED_ASSIGNOR";
     /// An offset request with an old member epoch.
     StaleMemberEpoch = 113, "STALE_MEMBER_EPOCH";
+    /// The transaction cannot go on and must be aborted.
+    TransactionAbortable = 120, "TRANSACTION_ABORTABLE";
     /// A topic pattern that the server cannot use.
     InvalidRegularExpression = 128, "INVALID_REGULAR_EXPRESSION";
 }

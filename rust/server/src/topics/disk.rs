@@ -13,8 +13,8 @@ use std::{
 
 use kafka_protocol::{messages::create_topics_request::CreatableTopicConfig, protocol::StrBytes};
 use rota_log::{
-    LogError, SegmentStore,
-    store::{Command, PartitionHandle, PartitionInfo, PartitionView},
+    AbortedTransaction, LogError, SegmentStore, TransactionIndex,
+    store::{Command, PartitionHandle, PartitionInfo, PartitionView, SideFile, Store},
 };
 use uuid::Uuid;
 
@@ -121,6 +121,64 @@ impl TopicDisk {
     pub(super) fn all(&self) -> Vec<((Uuid, i32), OnDisk)> {
         let partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         partitions.iter().map(|(place, on_disk)| (*place, on_disk.clone())).collect()
+    }
+
+    /// Returns the transactions of these partitions; `None`: a partition never had any, or is damaged.
+    pub(super) fn transactions(&self, handles: Vec<PartitionHandle>) -> Vec<Option<TransactionIndex>> {
+        let read = move |store: &mut Store| -> Vec<Option<TransactionIndex>> {
+            handles.iter().map(|handle| store.transactions(*handle).ok().flatten()).collect()
+        };
+        self.store.inspect(read).unwrap_or_default()
+    }
+
+    /// After a start, completes the file of the aborted transactions of the last segment.
+    pub(super) fn complete_aborted(&self, on_disk: &OnDisk, transactions: &TransactionIndex) {
+        if !self.is_read_only() {
+            self.write_aborted(on_disk, transactions, -1);
+        }
+    }
+
+    /// Writes the file of the aborted transactions of a segment, counted from the end: -1 is the last one.
+    fn write_aborted(&self, on_disk: &OnDisk, transactions: &TransactionIndex, from_end: isize) {
+        let segments = on_disk.view.segments();
+        let Some(at) = segments.len().checked_add_signed(from_end) else { return };
+        let Some(segment) = segments.get(at) else { return };
+        let end = segments.get(at + 1).map_or(i64::MAX, |next| next.base_offset);
+        let within = segment.base_offset..end;
+        let rows = transactions.aborted().iter().filter(|aborted| within.contains(&aborted.last_offset));
+        let file = SideFile::Aborted(segment.base_offset, rows.flat_map(AbortedTransaction::row).collect());
+        self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
+    }
+
+    /// Before the first transaction of a partition, makes durable that it has transactions. Waits for the store. Errors:
+    /// those of the store.
+    pub(super) fn begin_transactions(&self, on_disk: &OnDisk) -> Result<(), LogError> {
+        let file = SideFile::Snapshot(on_disk.view.next_offset(), TransactionIndex::default().snapshot());
+        let command = Command::WriteBeside { partition: on_disk.handle, file };
+        self.store.call(vec![command]).into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
+    }
+
+    /// If a durable batch begins a segment, writes the files of transactions about what is before it. `transactions` is
+    /// the state before the batch.
+    pub(super) fn note_segment(&self, on_disk: &OnDisk, transactions: &TransactionIndex, base_offset: i64) {
+        let segments = on_disk.view.segments();
+        let Some(at) = segments.iter().rposition(|segment| segment.base_offset == base_offset).filter(|at| *at > 0)
+        else {
+            return;
+        };
+        self.write_aborted(on_disk, transactions, at as isize - 1 - segments.len() as isize);
+        let file = SideFile::Snapshot(base_offset, transactions.snapshot());
+        self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
+    }
+
+    /// Adds an aborted transaction to the file of the segment with its marker.
+    pub(super) fn note_aborted(&self, on_disk: &OnDisk, aborted: &AbortedTransaction) {
+        let segments = on_disk.view.segments();
+        let holder = segments.iter().rfind(|segment| segment.base_offset <= aborted.last_offset);
+        if let Some(segment) = holder {
+            let file = SideFile::MoreAborted(segment.base_offset, aborted.row().to_vec());
+            self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
+        }
     }
 
     /// Writes the table durably.

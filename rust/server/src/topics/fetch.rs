@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    FetchRequest, FetchResponse,
+    FetchRequest, FetchResponse, ProducerId,
     fetch_request::FetchPartition,
-    fetch_response::{FetchableTopicResponse, PartitionData},
+    fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData},
 };
 use rota_core::error::ErrorCode;
+use rota_log::batches;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ const BY_ID_SINCE: i16 = 13;
 const SESSIONS_SINCE: i16 = 7;
 /// The session epochs of a full fetch: "new session" and "no session".
 const FULL_FETCH_EPOCHS: [i32; 2] = [0, -1];
-const READ_COMMITTED: i8 = 1;
+pub(super) const READ_COMMITTED: i8 = 1;
 
 /// The result of a fetch.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +62,8 @@ struct Budget {
 
 impl Topics {
     /// Handles versions 4–18. Returns whole batches in request order, as many as fit, but always the first one. Every
-    /// answer has session id 0, so no request continues a session.
+    /// answer has session id 0, so no request continues a session. Of committed records only, an answer has those below
+    /// the last stable offset, and the aborted transactions among them.
     pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
         let mut outcome = FetchOutcome { response: FetchResponse::default(), bytes: 0, has_error: false };
         if version >= SESSIONS_SINCE && !FULL_FETCH_EPOCHS.contains(&request.session_epoch) {
@@ -87,12 +89,12 @@ impl Topics {
                 outcome.has_error |= matches!(&partition, Err(ErrorCode::NotLeaderOrFollower));
                 let read = partition.and_then(|(partition, epoch)| {
                     readable += 1;
-                    let read = read(partition, epoch, wanted, &mut budget);
+                    let read = read(partition, epoch, wanted, request.isolation_level, &mut budget);
                     outcome.has_error |= read.is_err();
                     read.map(|records| (partition, records))
                 });
                 outcome.bytes += read.as_ref().map_or(0, |(_, records)| records.len());
-                answer.partitions.push(partition_answer(wanted.partition, read, request.isolation_level));
+                answer.partitions.push(partition_answer(wanted, read, request.isolation_level));
             }
             outcome.response.responses.push(answer);
         }
@@ -161,14 +163,27 @@ impl Topics {
     }
 }
 
-fn read(partition: &Partition, epoch: i32, wanted: &FetchPartition, budget: &mut Budget) -> Result<Bytes, ErrorCode> {
+fn read(
+    partition: &Partition,
+    epoch: i32,
+    wanted: &FetchPartition,
+    isolation_level: i8,
+    budget: &mut Budget,
+) -> Result<Bytes, ErrorCode> {
     check_leader_epoch(wanted.current_leader_epoch, epoch)?;
     let log = &partition.log;
     if !(log.first_offset()..=log.next_offset()).contains(&wanted.fetch_offset) {
         return Err(ErrorCode::OffsetOutOfRange);
     }
     let max_bytes = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(budget.left_bytes);
-    let records = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?;
+    let records = match isolation_level {
+        READ_COMMITTED if wanted.fetch_offset >= partition.last_stable_offset() => Bytes::new(),
+        READ_COMMITTED => {
+            let records = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?;
+            stable(&records, partition.last_stable_offset())
+        }
+        _ => log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?,
+    };
     budget.left_bytes = budget.left_bytes.saturating_sub(records.len());
     budget.at_least_one &= records.is_empty();
     Ok(records)
@@ -184,15 +199,45 @@ pub(super) fn check_leader_epoch(asked: i32, current: i32) -> Result<(), ErrorCo
     }
 }
 
-fn partition_answer(index: i32, read: Result<(&Partition, Bytes), ErrorCode>, isolation_level: i8) -> PartitionData {
+/// Returns the whole batches below the last stable offset, where a batch begins.
+fn stable(records: &Bytes, last_stable_offset: i64) -> Bytes {
+    let within = batches(records).map_while(|batch| {
+        let batch = batch.ok()?;
+        (batch.header().base_offset < last_stable_offset).then(|| batch.bytes().len())
+    });
+    let bytes: usize = within.sum();
+    records.slice(..bytes)
+}
+
+/// Returns the aborted transactions with records in an answer.
+fn aborted(partition: &Partition, from: i64, records: &Bytes) -> Vec<AbortedTransaction> {
+    if records.is_empty() || partition.transactions.aborted().is_empty() {
+        return Vec::new();
+    }
+    let newest = batches(records).flatten().last();
+    let end = newest.map_or(from, |batch| batch.header().last_offset() + 1);
+    let shown = |aborted: rota_log::AbortedTransaction| {
+        let producer_id = ProducerId(aborted.producer_id);
+        AbortedTransaction::default().with_producer_id(producer_id).with_first_offset(aborted.first_offset)
+    };
+    partition.transactions.aborted_within(from, end).into_iter().map(shown).collect()
+}
+
+fn partition_answer(
+    wanted: &FetchPartition,
+    read: Result<(&Partition, Bytes), ErrorCode>,
+    isolation_level: i8,
+) -> PartitionData {
+    let is_committed = isolation_level == READ_COMMITTED;
     let answer = PartitionData::default()
-        .with_partition_index(index)
-        .with_aborted_transactions((isolation_level == READ_COMMITTED).then(Vec::new))
+        .with_partition_index(wanted.partition)
+        .with_aborted_transactions(is_committed.then(Vec::new))
         .with_preferred_read_replica((-1).into());
     match read {
         Ok((partition, records)) => answer
+            .with_aborted_transactions(is_committed.then(|| aborted(partition, wanted.fetch_offset, &records)))
             .with_high_watermark(partition.log.next_offset())
-            .with_last_stable_offset(partition.log.next_offset())
+            .with_last_stable_offset(partition.last_stable_offset())
             .with_log_start_offset(partition.log.first_offset())
             .with_records(Some(records)),
         Err(error) => answer

@@ -11,7 +11,11 @@ use rota_core::error::ErrorCode;
 use rota_log::TimestampedOffset;
 use uuid::Uuid;
 
-use super::{Partition, Topic, Topics, fetch::check_leader_epoch, settings::LOOKUP_BYTES_MAX};
+use super::{
+    Partition, Topic, Topics,
+    fetch::{READ_COMMITTED, check_leader_epoch},
+    settings::LOOKUP_BYTES_MAX,
+};
 
 /// The meaning of a negative timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +43,8 @@ const EPOCH_SINCE: i16 = 4;
 const NOWHERE: TimestampedOffset = TimestampedOffset { offset: -1, timestamp_ms: -1, leader_epoch: -1 };
 
 impl Topics {
-    /// Handles versions 1–10. All records are committed, so the isolation level has no effect. There is no tiered
-    /// storage: the earliest local offset is the earliest one, and the latest tiered offset is -1.
+    /// Handles versions 1–10. A reader of committed records sees nothing at or above the last stable offset. There is no
+    /// tiered storage: the earliest local offset is the earliest one, and the latest tiered offset is -1.
     pub fn list_offsets(&self, request: &ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
         let mut response = ListOffsetsResponse::default();
         let mut bytes_left = LOOKUP_BYTES_MAX;
@@ -55,7 +59,9 @@ impl Topics {
                 let looked_up = match counts.get_mut(&partition.partition_index).map(std::mem::take) {
                     // Already answered: a repeated partition is refused once.
                     None | Some(0) => continue,
-                    Some(1) => found.and_then(|topic| self.look_up(topic, partition, version, &mut bytes_left)),
+                    Some(1) => found.and_then(|topic| {
+                        self.look_up(topic, partition, version, request.isolation_level, &mut bytes_left)
+                    }),
                     Some(_) => Err(ErrorCode::InvalidRequest),
                 };
                 answer.partitions.push(partition_answer(partition.partition_index, looked_up, version));
@@ -70,15 +76,19 @@ impl Topics {
         topic: &Topic,
         asked: &ListOffsetsPartition,
         version: i16,
+        isolation_level: i8,
         bytes_left: &mut usize,
     ) -> Result<TimestampedOffset, ErrorCode> {
         let (partition, epoch) = self.partition(topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch, epoch)?;
+        let is_committed = isolation_level == READ_COMMITTED;
+        let end = if is_committed { partition.last_stable_offset() } else { partition.log.next_offset() };
         if asked.timestamp >= 0 {
-            return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left)?.unwrap_or(NOWHERE));
+            let found = partition.log.offset_for_timestamp(asked.timestamp, bytes_left)?;
+            return Ok(found.filter(|found| found.offset < end).unwrap_or(NOWHERE));
         }
         let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
-        let found = special.map(|(_, special, _)| special_offset(partition, *special, epoch, bytes_left));
+        let found = special.map(|(_, special, _)| special_offset(partition, *special, epoch, end, bytes_left));
         found.unwrap_or(Err(ErrorCode::UnsupportedVersion))
     }
 }
@@ -97,14 +107,18 @@ fn special_offset(
     partition: &Partition,
     special: Special,
     leader_epoch: i32,
+    end: i64,
     bytes_left: &mut usize,
 ) -> Result<TimestampedOffset, ErrorCode> {
     let log = &partition.log;
-    let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
+    let at = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
     Ok(match special {
-        Special::Latest => end(log.next_offset()),
-        Special::Earliest | Special::EarliestLocal => end(log.first_offset()),
-        Special::MaxTimestamp => log.offset_of_max_timestamp(bytes_left)?.unwrap_or(NOWHERE),
+        Special::Latest => at(end),
+        Special::Earliest | Special::EarliestLocal => at(log.first_offset()),
+        Special::MaxTimestamp => {
+            let found = log.offset_of_max_timestamp(bytes_left)?;
+            found.filter(|found| found.offset < end).unwrap_or(NOWHERE)
+        }
         Special::LatestTiered => NOWHERE,
     })
 }

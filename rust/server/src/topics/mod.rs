@@ -20,6 +20,8 @@
 //! | `produce(&request, version, now_ms)` | 3–13 | [`ProduceOutcome`]; with acks 0 nothing is written, and the connection is closed if `has_error`, as Kafka does |
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
 //! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the id of a watch, which calls `notify.notify_one()` once when a partition of the request gets data or is deleted |
+//! | `write_marker(name, partition, marker, now_ms)` | | [`MarkerOutcome`]: a durable marker, an error, or an append in flight |
+//! | `describe_producers(&request)` | 0 | `DescribeProducersResponse` |
 //! | `list_offsets(&request, version)` | 1–10 | `ListOffsetsResponse` |
 //! | `offset_for_leader_epoch(&request)` | 2–4 | `OffsetForLeaderEpochResponse` |
 //! | `config_rows(name, broker)` | | the topic's settings, for `DescribeConfigs` |
@@ -39,6 +41,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
+use rota_log::TransactionIndex;
 use uuid::Uuid;
 
 use self::{
@@ -58,11 +61,13 @@ pub(crate) mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod describe_producers;
 mod disk;
 mod fetch;
 mod init_producer_id;
 pub mod leader_epoch;
 pub mod list_offsets;
+mod markers;
 pub mod metadata;
 mod name;
 mod partition_data;
@@ -71,13 +76,16 @@ mod producers;
 pub(crate) mod retention;
 mod snapshot;
 mod table;
+mod transactions;
 
 pub use crate::base::place::{Cluster, Node};
 pub use crate::{base::topic_settings as settings, log::CONSUMER_OFFSETS};
 pub use delete_topics::Deletion;
+pub use describe_producers::refused as refuse_describe_producers;
 pub use fetch::{FetchOutcome, WatchId};
+pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
-pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED};
+pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED, Verify};
 pub use settings::TopicSettings;
 pub use table::TopicTable;
 
@@ -136,7 +144,10 @@ impl std::error::Error for TopicError {}
 #[derive(Debug, Default)]
 struct Partition {
     log: Records,
+    /// As of all batches, also those in flight.
     producers: Producers,
+    /// As of the durable batches.
+    transactions: TransactionIndex,
     /// Watches of waiting fetches.
     watches: Vec<WatchId>,
 }
@@ -195,12 +206,23 @@ impl Topics {
     /// Adds the partitions on disk that this node leads.
     fn find_on_disk(&mut self) {
         let Some(disk) = &self.owner.disk else { return };
-        for (place, on_disk) in disk.all() {
+        let mut found = disk.all();
+        found.retain(|(place, _)| {
             let leader = self.table.name_by_id.get(&place.0).and_then(|name| self.table.topic(name));
-            if leader.and_then(|topic| topic.leaders.get(place.1 as usize)) == Some(&self.node_id) {
-                let log = Records::Disk(DiskRecords::new(on_disk));
-                self.data.insert(place, Partition { log, ..Partition::default() });
+            leader.and_then(|topic| topic.leaders.get(place.1 as usize)) == Some(&self.node_id)
+        });
+        let transactions = disk.transactions(found.iter().map(|(_, on_disk)| on_disk.handle).collect());
+        // A store that is closed answers nothing.
+        let transactions = transactions.into_iter().chain(std::iter::repeat(None));
+        for ((place, on_disk), transactions) in found.into_iter().zip(transactions) {
+            let mut records = DiskRecords::new(on_disk);
+            records.has_transactions = transactions.is_some();
+            if let Some(transactions) = &transactions {
+                records.on_disk.view.keep_open(transactions.first_open());
+                disk.complete_aborted(&records.on_disk, transactions);
             }
+            let (log, transactions) = (Records::Disk(records), transactions.unwrap_or_default());
+            self.data.insert(place, Partition { log, transactions, ..Partition::default() });
         }
     }
 

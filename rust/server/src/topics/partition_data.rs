@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rota_core::error::ErrorCode;
-use rota_log::{LogError, PartitionLog, TimestampedOffset, store::PartitionView};
+use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex, store::PartitionView};
 
 use super::{
     disk::OnDisk,
@@ -42,6 +42,8 @@ pub(super) struct DiskRecords {
     pub stopped: Option<Arc<str>>,
     /// Whether only a restart helps.
     is_stopped_for_good: bool,
+    /// Whether the partition has had transactions, and so has files about them.
+    pub has_transactions: bool,
 }
 
 impl DiskRecords {
@@ -54,6 +56,7 @@ impl DiskRecords {
             in_flight: 0,
             stopped: None,
             is_stopped_for_good: false,
+            has_transactions: false,
         }
     }
 
@@ -87,8 +90,18 @@ impl DiskRecords {
     }
 
     /// Reads the state of idempotent producers from the newest batches.
-    pub fn read_producers(&mut self, producers: &mut Producers) -> Result<(), LogError> {
+    pub fn read_producers(
+        &mut self,
+        producers: &mut Producers,
+        transactions: &TransactionIndex,
+    ) -> Result<(), LogError> {
         self.knows_producers = true;
+        self.read_newest(producers)?;
+        producers.adopt(transactions);
+        Ok(())
+    }
+
+    fn read_newest(&self, producers: &mut Producers) -> Result<(), LogError> {
         let view = &self.on_disk.view;
         let mut left_bytes = PRODUCERS_READ_BYTES;
         let segments = view.segments();
@@ -100,7 +113,9 @@ impl DiskRecords {
             let slice = view.read_slice(from, SCAN_BYTES)?;
             for batch in slice.batches().flatten() {
                 let header = batch.header();
-                if header.is_idempotent() && !header.is_control() {
+                if let Ok(Some(marker)) = EndMarker::read(&batch) {
+                    producers.ended(&marker, header.max_timestamp_ms);
+                } else if header.is_idempotent() && !header.is_control() {
                     let at = AppendedAt { base_offset: header.base_offset, max_timestamp_ms: header.max_timestamp_ms };
                     producers.appended(header, at);
                 }
@@ -133,6 +148,14 @@ impl Records {
         match self {
             Records::Memory(log) => log.next_offset(),
             Records::Disk(disk) => disk.on_disk.view.next_offset(),
+        }
+    }
+
+    /// Keeps the records from `first_open` on, the first offset of the oldest open transaction.
+    pub fn keep_open(&mut self, first_open: Option<i64>) {
+        match self {
+            Records::Memory(log) => log.keep_open(first_open),
+            Records::Disk(disk) => disk.on_disk.view.keep_open(first_open),
         }
     }
 

@@ -10,7 +10,10 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{Batch, BatchError, Compression, LogError, PartitionLog, stamp_append_time, store::Command};
+use rota_log::{
+    Batch, BatchError, BatchHeader, Compression, EndMarker, LogError, PartitionLog, stamp_append_time, store::Command,
+};
+use rota_txn::Verdict;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -18,15 +21,32 @@ use super::{
     LEADER_EPOCH, Partition, TopicTable, Topics,
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
+    transactions::WrittenBatch,
 };
 
-/// The error for transactional requests: rota has no transactions, and clients do not retry after this error.
+/// The error for transactional requests while transactions are not served: clients do not retry after this error.
 pub const TRANSACTIONS_REFUSED: ErrorCode = ErrorCode::TransactionalIdAuthorizationFailed;
 
 /// The first version that names topics by id.
 const BY_ID_SINCE: i16 = 13;
 /// The first version that may store zstd.
 const ZSTD_SINCE: i16 = 7;
+/// The first version whose clients know `TRANSACTION_ABORTABLE`.
+const ABORTABLE_SINCE: i16 = 11;
+/// The first version of the second protocol of transactions, in which the leader adds the partition.
+const SECOND_PROTOCOL_SINCE: i16 = 12;
+
+/// Asks the coordinator of transactions about a partition: transactional id, producer id and epoch, topic, partition.
+pub type Verify<'v> = dyn Fn(&str, i64, i16, &str, i32) -> Verdict + 'v;
+
+/// The transaction of a Produce.
+#[derive(Clone, Copy)]
+struct Transaction<'r> {
+    version: i16,
+    transactional_id: Option<&'r str>,
+    /// `None`: transactions are not served.
+    verify: Option<&'r Verify<'r>>,
+}
 
 /// The result of a Produce.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +76,8 @@ impl ProduceOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AppendToken(u64);
 
-/// The completion of an append, with its partition.
-type Ended = (AppendToken, (Uuid, i32), Result<i64, LogError>);
+/// The completion of an append, with its partition and its batch.
+type Ended = (AppendToken, (Uuid, i32), WrittenBatch, Result<i64, LogError>);
 
 /// See [`Topics::produced`].
 #[derive(Debug, Default)]
@@ -67,9 +87,9 @@ pub(super) struct Appends {
 }
 
 /// Why a batch was not stored.
-struct Refusal {
-    code: ErrorCode,
-    message: String,
+pub(super) struct Refusal {
+    pub code: ErrorCode,
+    pub message: String,
 }
 
 impl From<BatchError> for Refusal {
@@ -112,8 +132,22 @@ impl Refusal {
 
 impl Topics {
     /// Handles versions 3–13. Partitions succeed or fail independently. Repeated batches of idempotent producers are
-    /// answered with their offsets. Compressed records are not decoded. Wakes fetches that wait for data.
+    /// answered with their offsets. Compressed records are not decoded. Refuses batches of transactions. Wakes fetches that
+    /// wait for data.
     pub fn produce(&mut self, request: &ProduceRequest, version: i16, now_ms: i64) -> ProduceOutcome {
+        self.produce_verified(request, version, None, now_ms)
+    }
+
+    /// Like [`Topics::produce`] with batches of transactions: `verify` asks about them before they are stored.
+    pub fn produce_verified(
+        &mut self,
+        request: &ProduceRequest,
+        version: i16,
+        verify: Option<&Verify<'_>>,
+        now_ms: i64,
+    ) -> ProduceOutcome {
+        let transactional_id = request.transactional_id.as_ref().map(|id| id.as_str());
+        let transaction = Transaction { version, transactional_id, verify };
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: Vec::new() };
         for asked in &request.topic_data {
@@ -126,9 +160,9 @@ impl Topics {
                 let stored = match &found {
                     Ok(name) => {
                         let records = data.records.as_deref().unwrap_or_default();
-                        check_request(request)
+                        check_request(request, transaction)
                             .and_then(|()| check_batch(records, version))
-                            .and_then(|batch| self.store(name, data.index, &batch, now_ms))
+                            .and_then(|batch| self.store(name, data.index, &batch, transaction, now_ms))
                     }
                     Err(code) => refuse(*code, "there is no such topic"),
                 };
@@ -143,7 +177,14 @@ impl Topics {
         outcome
     }
 
-    fn store(&mut self, name: &str, index: i32, batch: &Batch<'_>, now_ms: i64) -> Result<Stored, Refusal> {
+    fn store(
+        &mut self,
+        name: &str,
+        index: i32,
+        batch: &Batch<'_>,
+        transaction: Transaction<'_>,
+        now_ms: i64,
+    ) -> Result<Stored, Refusal> {
         let unknown = || Refusal {
             code: ErrorCode::UnknownTopicOrPartition,
             message: format!("topic `{name}` has no partition {index}"),
@@ -167,19 +208,36 @@ impl Topics {
             return refuse(ErrorCode::MessageTooLarge, message);
         }
         batch.validate()?;
-        check_client_batch(batch)?;
-        let place = (topic.id, index);
-        self.create_on_disk(name, place)?;
+        check_client_batch(batch, transaction)?;
+        let (place, header) = ((topic.id, index), batch.header());
+        self.prepare_disk(name, place, header.is_transactional())?;
         let partition = self.data.entry(place).or_default();
-        let header = batch.header();
         if let Records::Disk(disk) = &partition.log
             && let Err(message) = disk.check_writable()
         {
             return refuse(ErrorCode::KafkaStorageError, message);
         }
+        if header.is_idempotent() {
+            partition.know_producers()?;
+        }
+        if header.is_transactional() && !partition.producers.has_open(header.producer_id, header.producer_epoch) {
+            transaction.verify(header, name, index)?;
+        }
         if let Some(stored) = partition.repeated(batch)? {
             return Ok(stored);
         }
+        self.append(place, batch, retention_bytes, append_time_ms)
+    }
+
+    /// Appends a checked batch.
+    fn append(
+        &mut self,
+        place: (Uuid, i32),
+        batch: &Batch<'_>,
+        retention_bytes: Option<u64>,
+        append_time_ms: Option<i64>,
+    ) -> Result<Stored, Refusal> {
+        let (partition, header) = (self.data.entry(place).or_default(), batch.header());
         let max_timestamp_ms = append_time_ms.unwrap_or(header.max_timestamp_ms);
         let (base_offset, token) = match &mut partition.log {
             Records::Disk(disk) => {
@@ -205,10 +263,31 @@ impl Topics {
         }
         let first_offset = partition.log.first_offset();
         if token.is_none() {
+            partition.observe(&WrittenBatch::of(batch, None).at(base_offset), None);
             let watches = std::mem::take(&mut partition.watches);
             self.fire(watches);
         }
         Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1), token })
+    }
+
+    /// With a data directory, creates a partition on disk before the first append, and before the first transaction makes
+    /// durable that it has some.
+    pub(super) fn prepare_disk(
+        &mut self,
+        name: &str,
+        place: (Uuid, i32),
+        is_transactional: bool,
+    ) -> Result<(), Refusal> {
+        self.create_on_disk(name, place)?;
+        if is_transactional
+            && let Some(disk) = &self.owner.disk
+            && let Some(Records::Disk(records)) = self.data.get_mut(&place).map(|partition| &mut partition.log)
+            && !records.has_transactions
+        {
+            disk.begin_transactions(&records.on_disk).map_err(|error| Refusal::of_log(&error))?;
+            records.has_transactions = true;
+        }
+        Ok(())
     }
 
     /// With a data directory, creates a partition on disk before the first append.
@@ -230,8 +309,12 @@ impl Topics {
     /// data.
     pub fn produced(&mut self) -> Vec<(AppendToken, Result<i64, LogError>)> {
         let ended = std::mem::take(&mut *self.appends.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        let take = |(token, place, result): Ended| {
+        let owner = Arc::clone(&self.owner);
+        let take = |(token, place, batch, result): Ended| {
             if let Some(partition) = self.data.get_mut(&place) {
+                if let Ok(base_offset) = &result {
+                    partition.observe(&batch.at(*base_offset), owner.disk.as_ref());
+                }
                 if let Records::Disk(disk) = &mut partition.log {
                     disk.ended(&result, &mut partition.producers);
                 }
@@ -250,7 +333,6 @@ impl Partition {
         if !batch.header().is_idempotent() {
             return Ok(None);
         }
-        self.know_producers()?;
         match self.producers.check(batch.header()) {
             Ok(None) => Ok(None),
             // Its first copy may still fail.
@@ -266,10 +348,11 @@ impl Partition {
     }
 
     /// Reads the state of producers before the start.
-    fn know_producers(&mut self) -> Result<(), Refusal> {
+    pub(super) fn know_producers(&mut self) -> Result<(), Refusal> {
         match &mut self.log {
             Records::Disk(disk) if !disk.knows_producers => {
-                disk.read_producers(&mut self.producers).map_err(|error| Refusal::of_log(&error))
+                let read = disk.read_producers(&mut self.producers, &self.transactions);
+                read.map_err(|error| Refusal::of_log(&error))
             }
             _ => Ok(()),
         }
@@ -278,7 +361,7 @@ impl Partition {
 
 impl Appends {
     /// Passes a batch to the store. Returns its offset and token.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         owner: &TopicTable,
         waker: Option<Arc<Notify>>,
@@ -303,9 +386,10 @@ impl Appends {
         let token = AppendToken(self.next);
         self.next += 1;
         let ended = Arc::clone(&self.ended);
+        let written = WrittenBatch::of(batch, EndMarker::read(batch).ok().flatten());
         let command = Command::Append { partition: disk.on_disk.handle, epoch: disk.on_disk.epoch, batch: bytes };
         store.submit(command, move |result| {
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push((token, place, result));
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((token, place, written, result));
             if let Some(waker) = waker {
                 waker.notify_one();
             }
@@ -334,11 +418,51 @@ fn keep(
     Ok((base_offset, (log.size_bytes(), before_bytes)))
 }
 
-fn check_request(request: &ProduceRequest) -> Result<(), Refusal> {
+impl Transaction<'_> {
+    /// Asks whether the partition takes part in the producer's open transaction (docs/transactions.md §6).
+    fn verify(self, header: &BatchHeader, topic: &str, partition: i32) -> Result<(), Refusal> {
+        let (Some(id), Some(verify)) = (self.transactional_id, self.verify) else {
+            return refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id");
+        };
+        let verdict = verify(id, header.producer_id, header.producer_epoch, topic, partition);
+        let unable = |error: ErrorCode| {
+            let message = "Unable to verify the partition has been added to the transaction. Underlying error";
+            refuse(ErrorCode::NotEnoughReplicas, format!("{message}: {}", error.name()))
+        };
+        match verdict {
+            Verdict::Verified => Ok(()),
+            Verdict::NotAdded => {
+                let is_known = self.version >= ABORTABLE_SINCE;
+                let code = if is_known { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
+                refuse(code, "Partition was not added to the transaction")
+            }
+            Verdict::UnknownMapping => {
+                let producer = header.producer_id;
+                refuse(
+                    ErrorCode::InvalidProducerIdMapping,
+                    format!("transactional id `{id}` does not belong to producer {producer}"),
+                )
+            }
+            Verdict::WrongEpoch => {
+                let (producer, epoch) = (header.producer_id, header.producer_epoch);
+                refuse(
+                    ErrorCode::InvalidProducerEpoch,
+                    format!("epoch {epoch} of producer {producer} is not the current one of transactional id `{id}`"),
+                )
+            }
+            // All clients try again after this error.
+            Verdict::Concurrent => unable(ErrorCode::ConcurrentTransactions),
+            Verdict::NotCoordinator => unable(ErrorCode::NotCoordinator),
+            Verdict::Loading => unable(ErrorCode::CoordinatorLoadInProgress),
+        }
+    }
+}
+
+fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Result<(), Refusal> {
     if !(-1..=1).contains(&request.acks) {
         return refuse(ErrorCode::InvalidRequiredAcks, format!("acks is {}, expected -1, 0 or 1", request.acks));
     }
-    if request.transactional_id.is_some() {
+    if transaction.transactional_id.is_some() && transaction.verify.is_none() {
         return refuse(TRANSACTIONS_REFUSED, "this server has no transactions");
     }
     Ok(())
@@ -361,10 +485,17 @@ fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
 }
 
 /// Refuses batches that clients may not write.
-fn check_client_batch(batch: &Batch<'_>) -> Result<(), Refusal> {
+fn check_client_batch(batch: &Batch<'_>, transaction: Transaction<'_>) -> Result<(), Refusal> {
     let header = batch.header();
-    if header.is_transactional() {
+    if header.is_transactional() && transaction.verify.is_none() {
         refuse(TRANSACTIONS_REFUSED, "this server has no transactions")
+    } else if header.is_transactional() && transaction.transactional_id.is_none() {
+        refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id")
+    } else if header.is_transactional() && transaction.version >= SECOND_PROTOCOL_SINCE {
+        let message = format!("transactions need Produce version {} or earlier here", SECOND_PROTOCOL_SINCE - 1);
+        refuse(ErrorCode::UnsupportedVersion, message)
+    } else if header.is_transactional() && !header.is_idempotent() {
+        refuse(ErrorCode::InvalidRecord, "a batch of a transaction needs a producer id")
     } else if header.is_control() {
         refuse(ErrorCode::InvalidRecord, "clients cannot write control records")
     } else if header.base_offset != 0 {
@@ -381,6 +512,11 @@ fn out_of_order(code: ErrorCode, batch: &Batch<'_>) -> String {
     let (producer, epoch) = (header.producer_id, header.producer_epoch);
     if code == ErrorCode::InvalidProducerEpoch {
         return format!("epoch {epoch} of producer {producer} is fenced by a newer epoch");
+    }
+    if code == ErrorCode::InvalidTxnState {
+        return format!(
+            "producer {producer} has an open transaction in the partition, and this batch is not part of it"
+        );
     }
     let sequence = header.base_sequence;
     format!("sequence number {sequence} of epoch {epoch} does not follow what producer {producer} has stored")

@@ -1,10 +1,11 @@
 //! The last five batches of each idempotent producer of a partition: they distinguish a repeated batch from a new one,
-//! and a new one from a gap.
+//! and a new one from a gap. And the open transaction and the last marker of each transactional one: they fence older
+//! epochs of the producer and of the coordinator (docs/transactions.md §10).
 
 use std::collections::{HashMap, VecDeque};
 
 use rota_core::error::ErrorCode;
-use rota_log::BatchHeader;
+use rota_log::{BatchHeader, EndMarker, TransactionIndex};
 
 use super::settings::PRODUCERS_PER_PARTITION_MAX;
 
@@ -28,10 +29,28 @@ pub(super) struct AppendedAt {
 #[derive(Clone, Debug)]
 struct Producer {
     epoch: i16,
-    /// Batches of `epoch`, oldest first; never empty.
+    /// Batches of `epoch`, oldest first; empty only after a marker.
     batches: VecDeque<Appended>,
+    /// The first offset of the open transaction.
+    open: Option<i64>,
+    /// The epoch of the coordinator of the last marker; -1: none.
+    coordinator_epoch: i32,
+    /// Time of the last batch or marker in wall milliseconds.
+    last_timestamp_ms: i64,
     /// The number of the partition's last append of this producer.
     last_append: u64,
+}
+
+/// A producer as `DescribeProducers` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Described {
+    pub producer_id: i64,
+    pub epoch: i16,
+    /// -1: unknown.
+    pub last_sequence: i32,
+    pub last_timestamp_ms: i64,
+    pub coordinator_epoch: i32,
+    pub open: Option<i64>,
 }
 
 /// The producers of a partition. Without any it owns no heap memory.
@@ -43,52 +62,138 @@ pub(super) struct Producers {
 
 impl Producers {
     /// Checks a batch of an idempotent producer. Returns its position if it is a repetition. An unknown producer may
-    /// start with any sequence number. Errors: `InvalidProducerEpoch`, `OutOfOrderSequenceNumber`.
+    /// start with any sequence number, and so may a transactional one at a new epoch. Errors: `InvalidProducerEpoch`,
+    /// `InvalidTxnState`, `OutOfOrderSequenceNumber`.
     pub fn check(&self, header: &BatchHeader) -> Result<Option<AppendedAt>, ErrorCode> {
         let Some(producer) = self.by_id.get(&header.producer_id) else { return Ok(None) };
         if header.producer_epoch < producer.epoch {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
+        if producer.open.is_some() && !header.is_transactional() {
+            return Err(ErrorCode::InvalidTxnState);
+        }
         let (first, last) = (header.base_sequence, header.last_sequence());
         if header.producer_epoch > producer.epoch {
-            return if first == 0 { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) };
+            return if first == 0 || header.is_transactional() {
+                Ok(None)
+            } else {
+                Err(ErrorCode::OutOfOrderSequenceNumber)
+            };
         }
         let repeated =
             producer.batches.iter().find(|known| (known.first_sequence, known.last_sequence) == (first, last));
         if let Some(known) = repeated {
             return Ok(Some(known.place));
         }
-        let expected = producer.batches.back().map_or(0, |known| known.last_sequence.checked_add(1).unwrap_or(0));
+        // After a marker of an unknown producer, or one that fences, nothing says where the sequence goes on.
+        let Some(newest) = producer.batches.back() else { return Ok(None) };
+        let expected = newest.last_sequence.checked_add(1).unwrap_or(0);
         if first == expected { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
+    }
+
+    /// Whether this epoch of a producer has an open transaction.
+    pub fn has_open(&self, producer_id: i64, epoch: i16) -> bool {
+        self.by_id.get(&producer_id).is_some_and(|producer| producer.open.is_some() && producer.epoch == epoch)
+    }
+
+    /// Checks a marker. One of an unknown producer, and a repeated one, are let through. A marker of the second protocol
+    /// must have a greater epoch than the data that it decides about. Errors: `InvalidProducerEpoch`,
+    /// `TransactionCoordinatorFenced`.
+    pub fn check_marker(&self, marker: &EndMarker, is_second_protocol: bool) -> Result<(), ErrorCode> {
+        let Some(producer) = self.by_id.get(&marker.producer_id) else { return Ok(()) };
+        let is_strict = is_second_protocol && producer.open.is_some();
+        if marker.producer_epoch < producer.epoch || is_strict && marker.producer_epoch == producer.epoch {
+            return Err(ErrorCode::InvalidProducerEpoch);
+        }
+        if marker.coordinator_epoch < producer.coordinator_epoch {
+            return Err(ErrorCode::TransactionCoordinatorFenced);
+        }
+        Ok(())
+    }
+
+    /// Records a stored marker.
+    pub fn ended(&mut self, marker: &EndMarker, timestamp_ms: i64) {
+        self.appends += 1;
+        let last_append = self.appends;
+        let producer = self.entry(marker.producer_id, marker.producer_epoch);
+        producer.open = None;
+        producer.coordinator_epoch = producer.coordinator_epoch.max(marker.coordinator_epoch);
+        (producer.last_append, producer.last_timestamp_ms) = (last_append, timestamp_ms);
+    }
+
+    /// Adds what the index of transactions knows of producers whose batches were not read.
+    pub fn adopt(&mut self, index: &TransactionIndex) {
+        for (producer_id, known) in index.producers() {
+            let producer = self.entry(producer_id, known.epoch);
+            producer.open = known.first_offset;
+            producer.coordinator_epoch = producer.coordinator_epoch.max(known.coordinator_epoch);
+            producer.last_timestamp_ms = producer.last_timestamp_ms.max(known.last_timestamp_ms);
+        }
+    }
+
+    /// Returns the producers by id.
+    pub fn described(&self) -> Vec<Described> {
+        let described = |(producer_id, producer): (&i64, &Producer)| Described {
+            producer_id: *producer_id,
+            epoch: producer.epoch,
+            last_sequence: producer.batches.back().map_or(-1, |newest| newest.last_sequence),
+            last_timestamp_ms: producer.last_timestamp_ms,
+            coordinator_epoch: producer.coordinator_epoch,
+            open: producer.open,
+        };
+        let mut all: Vec<Described> = self.by_id.iter().map(described).collect();
+        all.sort_unstable_by_key(|described| described.producer_id);
+        all
+    }
+
+    /// Returns a producer at `epoch` or a newer one; a new epoch forgets the batches of the older one.
+    fn entry(&mut self, producer_id: i64, epoch: i16) -> &mut Producer {
+        if self.by_id.len() >= PRODUCERS_PER_PARTITION_MAX && !self.by_id.contains_key(&producer_id) {
+            self.forget_silent();
+        }
+        let fresh = || Producer {
+            epoch,
+            batches: VecDeque::with_capacity(BATCHES_REMEMBERED),
+            open: None,
+            coordinator_epoch: -1,
+            last_timestamp_ms: -1,
+            last_append: 0,
+        };
+        let producer = self.by_id.entry(producer_id).or_insert_with(fresh);
+        if producer.epoch < epoch {
+            producer.epoch = epoch;
+            producer.batches.clear();
+        }
+        producer
     }
 
     /// Forgets the least recent eighth of the producers. Forgetting one at a time would search all of them for each new
     /// producer id of a client that invents ids.
     fn forget_silent(&mut self) {
-        let mut appends: Vec<u64> = self.by_id.values().map(|producer| producer.last_append).collect();
+        let idle = self.by_id.values().filter(|producer| producer.open.is_none());
+        let mut appends: Vec<u64> = idle.map(|producer| producer.last_append).collect();
+        if appends.is_empty() {
+            return;
+        }
         let forgotten = (appends.len() / 8).max(1);
         let (_, newest_forgotten, _) = appends.select_nth_unstable(forgotten - 1);
-        self.by_id.retain(|_, producer| producer.last_append > *newest_forgotten);
+        self.by_id.retain(|_, producer| producer.open.is_some() || producer.last_append > *newest_forgotten);
     }
 
     /// Records a stored batch that passed `check`.
     pub fn appended(&mut self, header: &BatchHeader, place: AppendedAt) {
         self.appends += 1;
-        if self.by_id.len() >= PRODUCERS_PER_PARTITION_MAX && !self.by_id.contains_key(&header.producer_id) {
-            self.forget_silent();
-        }
-        let epoch = header.producer_epoch;
-        let fresh = || Producer { epoch, batches: VecDeque::with_capacity(BATCHES_REMEMBERED), last_append: 0 };
-        let producer = self.by_id.entry(header.producer_id).or_insert_with(fresh);
-        if producer.epoch != epoch {
-            producer.epoch = epoch;
-            producer.batches.clear();
+        let last_append = self.appends;
+        let producer = self.entry(header.producer_id, header.producer_epoch);
+        if header.is_transactional() {
+            producer.open.get_or_insert(place.base_offset);
         }
         if producer.batches.len() == BATCHES_REMEMBERED {
             producer.batches.pop_front();
         }
         let (first_sequence, last_sequence) = (header.base_sequence, header.last_sequence());
         producer.batches.push_back(Appended { first_sequence, last_sequence, place });
-        producer.last_append = self.appends;
+        producer.last_append = last_append;
+        producer.last_timestamp_ms = place.max_timestamp_ms;
     }
 }

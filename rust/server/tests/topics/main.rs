@@ -7,4 +7,5 @@ mod list_offsets;
 mod metadata;
 mod produce;
 mod support;
+mod transactions;
 mod versions;

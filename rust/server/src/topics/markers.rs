@@ -1,0 +1,212 @@
+//! The end of a transaction in a partition of a user topic (docs/transactions.md §10).
+
+use std::sync::Arc;
+
+use rota_core::error::ErrorCode;
+use rota_log::{Batch, EndMarker, LogError};
+use rota_txn::{Marker, TransactionVersion};
+
+use super::{LEADER_EPOCH, Topics, partition_data::Records, produce::AppendToken, transactions::WrittenBatch};
+
+/// The result of writing a marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MarkerOutcome {
+    /// It is durable, or was refused.
+    Ended(Result<(), ErrorCode>),
+    /// Its append is in flight; [`Topics::produced`] has its end.
+    InFlight(AppendToken),
+}
+
+impl Topics {
+    /// Ends the transaction of a producer in a partition that this node leads. A repeated marker is written again. Errors:
+    /// `UnknownTopicOrPartition`, `NotLeaderOrFollower`, `InvalidProducerEpoch`, `TransactionCoordinatorFenced`, and those
+    /// of the disk.
+    pub fn write_marker(&mut self, name: &str, index: i32, marker: &Marker, now_ms: i64) -> MarkerOutcome {
+        match self.append_marker(name, index, marker, now_ms) {
+            Ok(Some(token)) => MarkerOutcome::InFlight(token),
+            Ok(None) => MarkerOutcome::Ended(Ok(())),
+            Err(error) => MarkerOutcome::Ended(Err(error)),
+        }
+    }
+
+    fn append_marker(
+        &mut self,
+        name: &str,
+        index: i32,
+        marker: &Marker,
+        now_ms: i64,
+    ) -> Result<Option<AppendToken>, ErrorCode> {
+        let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (_leader_epoch, place) = (self.led(topic, index)?, (topic.id, index));
+        let name = name.to_owned();
+        self.prepare_disk(&name, place, true).map_err(|refusal| refusal.code)?;
+        let partition = self.data.entry(place).or_default();
+        partition.know_producers().map_err(|refusal| refusal.code)?;
+        let Marker { producer_id, producer_epoch, coordinator_epoch, is_commit, transaction_version } = *marker;
+        let marker = EndMarker { producer_id, producer_epoch, coordinator_epoch, is_commit };
+        partition.producers.check_marker(&marker, transaction_version == TransactionVersion::V2)?;
+        let bytes = marker.batch(now_ms);
+        let (batch, _) = Batch::split(&bytes).map_err(|_| ErrorCode::UnknownServerError)?;
+        let token = match &mut partition.log {
+            Records::Disk(disk) => {
+                disk.check_writable().map_err(|_| ErrorCode::KafkaStorageError)?;
+                let owner = Arc::clone(&self.owner);
+                let waker = owner.waker(self.node_id);
+                let began = self.appends.begin(&owner, waker, disk, place, &batch, None);
+                Some(began.map_err(|refusal| refusal.code)?.1)
+            }
+            // The end of a transaction must be possible whatever the limit on bytes: it is what lets records go.
+            Records::Memory(log) => {
+                let before_bytes = log.size_bytes();
+                let base_offset = log.append(&batch, LEADER_EPOCH, None).map_err(|_| ErrorCode::UnknownServerError)?;
+                self.owner.count_bytes(log.size_bytes(), before_bytes);
+                partition.observe(&WrittenBatch::of(&batch, Some(marker)).at(base_offset), None);
+                None
+            }
+        };
+        partition.producers.ended(&marker, now_ms);
+        if token.is_none() {
+            let watches = std::mem::take(&mut partition.watches);
+            self.fire(watches);
+        }
+        Ok(token)
+    }
+}
+
+/// The result of an append that ended as an error code.
+pub fn error_of(result: &Result<i64, LogError>) -> Result<(), ErrorCode> {
+    let code = |error: &LogError| ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::KafkaStorageError);
+    result.as_ref().map(|_| ()).map_err(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, thread};
+
+    use kafka_protocol::{
+        messages::{
+            FetchRequest, ProduceRequest, TopicName,
+            fetch_request::{FetchPartition, FetchTopic},
+            produce_request::{PartitionProduceData, TopicProduceData},
+        },
+        protocol::StrBytes,
+    };
+    use rota_log::BatchWriter;
+    use rota_txn::Verdict;
+
+    use super::*;
+    use crate::{
+        base::{
+            entropy::RandomBits,
+            owners::{FIRST_NODE, Owners},
+            settings::Settings,
+        },
+        log::data_dir::{DataConfig, DataDir},
+        topics::{TopicSettings, TopicTable},
+    };
+
+    const A: i64 = 100;
+
+    /// The topics of a data directory with small segments.
+    fn open(dir: &Path) -> Topics {
+        let mut settings = Settings::default();
+        settings.set("offsets.topic.segment.bytes", "4096").unwrap();
+        let data = DataDir::open(&DataConfig::at(dir.to_owned()), &mut settings, "c").unwrap();
+        let owners = Owners::new(4, 1);
+        let mut random = RandomBits::default();
+        let table = TopicTable::in_data_dir(&data, TopicSettings::default(), owners, Vec::new(), &mut random).unwrap();
+        let mut topics = Topics::of_node(table, FIRST_NODE);
+        if topics.partition_count("t").is_none() {
+            topics.create("t", 1, &mut random).unwrap();
+        }
+        topics
+    }
+
+    /// Waits until nothing is in flight.
+    fn settle(topics: &mut Topics, mut waiting: Vec<AppendToken>) {
+        while !waiting.is_empty() {
+            for (token, result) in topics.produced() {
+                assert!(result.is_ok(), "{result:?}");
+                waiting.retain(|other| *other != token);
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn write(topics: &mut Topics, producer: Option<(i64, i16, i32)>) -> i16 {
+        let mut writer = BatchWriter::default();
+        (writer.producer, writer.is_transactional) = (producer, producer.is_some());
+        writer.push(1_000, None, Some(&[7; 100]));
+        let data = PartitionProduceData::default().with_index(0).with_records(Some(writer.finish()));
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = TopicProduceData::default().with_name(name).with_partition_data(vec![data]);
+        let id = producer.map(|_| StrBytes::from_static_str("pay").into());
+        let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]).with_transactional_id(id);
+        let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
+        let outcome = topics.produce_verified(&request, 9, Some(&verify), 1_000);
+        settle(topics, outcome.waiting.iter().map(|(_, _, token)| *token).collect());
+        outcome.response.responses[0].partition_responses[0].error_code
+    }
+
+    fn end(topics: &mut Topics, producer_id: i64, is_commit: bool) {
+        let transaction_version = TransactionVersion::V1;
+        let marker = Marker { producer_id, producer_epoch: 0, coordinator_epoch: 0, is_commit, transaction_version };
+        let MarkerOutcome::InFlight(token) = topics.write_marker("t", 0, &marker, 1_000) else { panic!("on disk") };
+        settle(topics, vec![token]);
+    }
+
+    /// High watermark, last stable offset and aborted transactions from offset 0.
+    fn seen(topics: &Topics) -> (i64, i64, Vec<i64>) {
+        let wanted = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(1 << 20);
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = FetchTopic::default().with_topic(name).with_partitions(vec![wanted]);
+        let request = FetchRequest::default().with_max_bytes(1 << 20).with_session_epoch(-1).with_isolation_level(1);
+        let response = topics.fetch(&request.with_topics(vec![topic]), 12).response;
+        let answer = &response.responses[0].partitions[0];
+        assert_eq!(answer.error_code, 0);
+        let aborted = answer.aborted_transactions.iter().flatten();
+        (answer.high_watermark, answer.last_stable_offset, aborted.map(|aborted| aborted.first_offset).collect())
+    }
+
+    fn names(dir: &Path, suffix: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(dir.join("t-0")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix)).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn open_and_aborted_transactions_are_the_same_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(write(&mut topics, None), 0);
+        assert_eq!(names(dir.path(), "snapshot"), [""; 0], "no transactions so far");
+        assert_eq!(write(&mut topics, Some((A, 0, 0))), 0);
+        end(&mut topics, A, false);
+        assert_eq!(write(&mut topics, Some((A, 0, 1))), 0);
+        for sequence in 0..80 {
+            assert_eq!(write(&mut topics, Some((A + 1, 0, sequence))), 0);
+        }
+        end(&mut topics, A + 1, false);
+        assert_eq!(write(&mut topics, None), 0);
+        let before = seen(&topics);
+        assert_eq!((before.0, before.1), (86, 3));
+        assert_eq!(before.2, [1]);
+        let place = *topics.data.keys().next().unwrap();
+        let index = topics.data[&place].transactions.clone();
+        drop(topics);
+        assert!(names(dir.path(), "log").len() > 3 && names(dir.path(), "snapshot").len() > 2);
+        assert!(!names(dir.path(), "txnindex").is_empty());
+        let mut topics = open(dir.path());
+        assert_eq!(topics.data[&place].transactions, index);
+        assert_eq!(seen(&topics), before);
+        assert_eq!(write(&mut topics, Some((A, 0, 1))), 0);
+        assert_eq!(seen(&topics).0, 86, "it was a repetition");
+        assert_eq!(write(&mut topics, Some((A, 0, 3))), ErrorCode::OutOfOrderSequenceNumber.code());
+        end(&mut topics, A, true);
+        assert_eq!(seen(&topics), (87, 87, vec![1, 4]));
+        drop(topics);
+        assert_eq!(seen(&open(dir.path())), (87, 87, vec![1, 4]));
+    }
+}
