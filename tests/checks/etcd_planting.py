@@ -1,5 +1,5 @@
 """The planted engine on etcd: a copy of `rust/etcd` in which every bug of `etcd_bugs.toml` sleeps until the environment
-names it, as in `planting.py`. The copy has the crates that the mapping needs, without the trait of `rust/cluster`.
+names it, as in `planting.py`. The copy has the crates that the mapping needs, without `rust/cluster` and its nodes' tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REGISTRY = Path(__file__).parent / "etcd_bugs.toml"
 COPY = ROOT / "build/planted-etcd"
 CRATE = "rust/etcd"
 CRATES = (CRATE, "rust/engine", "rust/security")
-TRAIT = re.compile(r"^(mod cluster;|rota-cluster\.workspace = true)\n", re.MULTILINE)
+TRAIT = re.compile(r"^(mod cluster;|rota-(cluster|log)\.workspace = true)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def bugs() -> list[EtcdBug]:
 
 def contents(planted: list[EtcdBug]) -> dict[Path, bytes]:
     """What belongs into the copy, by path."""
-    sources = [path for crate in CRATES for path in (ROOT / crate).rglob("*.rs")]
+    sources = [path for crate in CRATES for path in (ROOT / crate).rglob("*.rs") if "nodes" not in path.parts]
     found = {path.relative_to(ROOT): path.read_bytes() for path in [*sources, ROOT / "Cargo.lock"]}
     for crate in CRATES:
         manifest = (ROOT / crate / "Cargo.toml").read_text()

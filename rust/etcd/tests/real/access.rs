@@ -6,7 +6,8 @@ use rota_etcd::{ClientTlsFiles, Config, EtcdEngine, Failure, OpenError, User};
 use rota_security::{authority::Authority, pem::Source};
 
 use crate::{
-    etcd::{Etcd, open, run},
+    engines::{open, run},
+    etcd::Etcd,
     members::Owner,
 };
 

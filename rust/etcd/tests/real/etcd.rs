@@ -1,16 +1,13 @@
 //! Members of etcd as processes.
 
 use std::{
-    future::Future,
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use rota_engine::HistoryId;
-use rota_etcd::{Config, Endpoint, EtcdEngine};
+use rota_etcd::Endpoint;
 use tempfile::TempDir;
 
 /// A test waits for a condition for so long.
@@ -26,14 +23,6 @@ pub fn is_installed() -> bool {
     assert!(!is_required, "etcd is not installed, and ROTA_TEST_ETCD=required");
     eprintln!("skipped: etcd is not on the PATH (Debian: etcd-server)");
     false
-}
-
-/// Runs a test on a runtime, if etcd is installed.
-pub fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
-    if is_installed() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(test());
-    }
 }
 
 /// One process.
@@ -137,51 +126,4 @@ impl Etcd {
         let sent = Command::new("kill").args([format!("-{signal}"), pid]).status();
         assert!(sent.is_ok_and(|status| status.success()));
     }
-
-    /// How to reach it, with another prefix each time. Attempts wait long, so that a busy machine makes no difference.
-    pub fn config(&self) -> Config {
-        static PREFIXES: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("/rota/{}", PREFIXES.fetch_add(1, Ordering::Relaxed));
-        let mut config = Config::parse(&format!("etcd://127.0.0.1:1{prefix}"), None).expect("a URL");
-        config.endpoints = self.endpoints();
-        config.timeout = Duration::from_secs(30);
-        // Else a watch that shows too little is begun anew before a test sees it.
-        config.stall = PATIENCE;
-        config
-    }
-
-    /// An engine on it, as soon as it answers.
-    pub async fn engine(&self) -> EtcdEngine {
-        open(&self.config()).await
-    }
-
-    /// `etcdctl` with arguments, on the first member.
-    pub fn control(&self, arguments: &[&str]) {
-        let output = Command::new("etcdctl")
-            .env("ETCDCTL_API", "3")
-            .args(["--endpoints", &format!("127.0.0.1:{}", self.clients[0]), "--command-timeout", "60s"])
-            .args(arguments)
-            .output()
-            .expect("etcdctl (Debian: etcd-client)");
-        assert!(output.status.success(), "etcdctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-/// An engine, as soon as etcd answers.
-pub async fn open(config: &Config) -> EtcdEngine {
-    let began = Instant::now();
-    loop {
-        match EtcdEngine::open(config.clone()).await {
-            Ok(engine) => return engine,
-            Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// The history that the engine has.
-pub async fn history(engine: &EtcdEngine) -> HistoryId {
-    let mut views = engine.views();
-    let view = tokio::time::timeout(PATIENCE, views.wait_for(Option::is_some)).await.expect("a view in time");
-    view.expect("a watch").as_ref().expect("an image").meta.history
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod engines;
 mod etcd;
 mod generate;
 mod members;

@@ -8,7 +8,10 @@ use rota_engine::{
 };
 use rota_etcd::{Config, EtcdEngine};
 
-use crate::etcd::{Etcd, PATIENCE, history, open, run};
+use crate::{
+    engines::{history, open, run},
+    etcd::{Etcd, PATIENCE},
+};
 
 pub const PARTITION: PartitionId = PartitionId(0);
 

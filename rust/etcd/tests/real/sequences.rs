@@ -6,7 +6,8 @@ use rota_engine::{Body, PartitionId, Request, Revision, View, requests::Read};
 
 use crate::{
     answers::Both,
-    etcd::{Etcd, PATIENCE, history, run},
+    engines::{history, run},
+    etcd::{Etcd, PATIENCE},
     generate::Generator,
 };
 

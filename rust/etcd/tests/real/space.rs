@@ -9,7 +9,8 @@ use rota_engine::{
 use rota_etcd::{Alarm, EtcdEngine};
 
 use crate::{
-    etcd::{Etcd, run},
+    engines::run,
+    etcd::Etcd,
     members::{Owner, PARTITION, call},
 };
 

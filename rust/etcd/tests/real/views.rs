@@ -14,7 +14,8 @@ use rota_etcd::{
 };
 
 use crate::{
-    etcd::{Etcd, PATIENCE, history, open, run},
+    engines::{history, open, run},
+    etcd::{Etcd, PATIENCE},
     members::call,
 };
 
