@@ -1,5 +1,5 @@
 """The planted engine on etcd: a copy of `rust/etcd` in which every bug of `etcd_bugs.toml` sleeps until the environment
-names it, as in `planting.py`. The copy has the crates that the mapping needs, without `rust/cluster` and its nodes' tests.
+names it, as in `planting.py`. The copy has the crates that the mapping needs, without `rust/cluster`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until a partition is answered by a node that is none of these.
+    /// Waits until a node answers for a partition, another one than `but`.
     fn owner(&mut self, partition: i32, but: Option<i32>) -> Option<i32> {
         let began = Instant::now();
         self.owners.remove(&partition);
