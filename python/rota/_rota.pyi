@@ -133,6 +133,7 @@ __all__ = [
     "bench_map_hits",
     "bench_storm",
     "bench_syncs",
+    "check_tls",
     "certify_names",
     "consumer_record",
     "decode_assignment",
@@ -2028,6 +2029,9 @@ def user_lines(name: str, password: str) -> list[str]:
     Raises ValueError for a name that cannot be, or an empty password.
     """
 
+def check_tls(chain: str, key: str, client_ca: str | None, client_auth: str) -> None:
+    """Check certificate chain, key and CAs of clients, each PEM text or a path. Raises ValueError."""
+
 def acl_lines(text: str) -> list[str]:
     """The ACLs in the text of a file, a line each.
 
@@ -2086,6 +2090,7 @@ class Server:
         acls: list[str] | None = None,
         keys: str | None = None,
         allow_unsecured_tokens: bool = False,
+        shares_certificate: bool = False,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2097,6 +2102,7 @@ class Server:
         `keys`: the JSON web key set of the issuer of tokens, if no setting names it.
         `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
+        `shares_certificate`: whether HTTP has the certificate, too, so that listeners may have none.
         """
     def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:
         """Every listener: name, security protocol, whether only this machine reaches it, (id, host, port) of nodes."""
@@ -2112,6 +2118,9 @@ class Server:
         """Read certificate, key, client CAs and users from their files again. Raises ValueError if a file is wrong."""
     def reload_errors(self) -> list[str] | None:
         """Why files could not be read again; None if the server has no files of TLS or users."""
+    @property
+    def tls_reads(self) -> int:
+        """How often certificate, key and CAs of clients were read again."""
     def take_reloads(self) -> list[tuple[bool, str]]:
         """Whether files were read again, and which or why not, for each time since the last call."""
     def set_keys(self, text: str) -> None:

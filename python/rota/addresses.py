@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.exits import MISUSED, fail
 
 LOOPBACK = "127.0.0.1"
+HTTP, HTTPS = "http://", "https://"
 
 
 def parsed(text: str, lowest_port: int = 1) -> str:
@@ -30,5 +31,19 @@ def address(option: str, text: str, lowest_port: int) -> str:
     """The address that an option was given, with its host; ends the command if it is none."""
     try:
         return parsed(text, lowest_port)
+    except ValueError as error:
+        fail(MISUSED, f"{option} is `{text}`: {error}")
+
+
+def web_parsed(text: str, lowest_port: int = 1) -> str:
+    """Like `parsed`, with https:// in front for TLS. Raises ValueError."""
+    scheme = HTTPS if text.startswith(HTTPS) else ""
+    return scheme + parsed(text.removeprefix(HTTPS).removeprefix(HTTP).removesuffix("/"), lowest_port)
+
+
+def web_address(option: str, text: str, lowest_port: int) -> str:
+    """Like `address` for HTTP: https://HOST:PORT has TLS."""
+    try:
+        return web_parsed(text, lowest_port)
     except ValueError as error:
         fail(MISUSED, f"{option} is `{text}`: {error}")

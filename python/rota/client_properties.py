@@ -152,10 +152,17 @@ class ClientSecurity:
         """The settings that an argument stands for: properties, or the path of a file. None if they are not needed."""
         if isinstance(security, ClientSecurity | None):
             return security
+        return ClientSecurity.read_any(security).needed()
+
+    @staticmethod
+    def read_any(security: ClientSecurity | Mapping[str, Any] | str | os.PathLike[str]) -> ClientSecurity:
+        """The settings that an argument stands for: properties, or the path of a file. Raises PropertyError."""
+        if isinstance(security, ClientSecurity):
+            return security
         if isinstance(security, Mapping):
-            return ClientSecurity.of(security).needed()
+            return ClientSecurity.of(security)
         if isinstance(security, str | os.PathLike):
-            return ClientSecurity.read(security).needed()
+            return ClientSecurity.read(security)
         raise TypeError(f"security is {security!r}: give properties of a Kafka client by name, or the path of a file")
 
     @staticmethod
@@ -202,8 +209,10 @@ class ClientSecurity:
 
     def context(self) -> ssl.SSLContext | None:
         """The TLS settings of connections; None without TLS. Raises PropertyError for a wrong file."""
-        if not self.has_tls:
-            return None
+        return self.https_context() if self.has_tls else None
+
+    def https_context(self) -> ssl.SSLContext:
+        """The TLS settings of HTTPS, whatever the protocol of brokers is. Raises PropertyError for a wrong file."""
         import ssl
 
         with contextlib.ExitStack() as files, _blamed(self.ca, CA_FILE):

@@ -97,6 +97,8 @@ class Tls:
         self.client_ca = None if client_ca is None else os.fspath(client_ca)
         self.client_auth = client_auth or ("none" if client_ca is None else "required")
         self.ca = None if ca is None else os.fspath(ca)
+        self.is_shared = False
+        """Whether `--control` uses the certificate, and listeners may have none."""
 
     def __repr__(self) -> str:
         cert = "..." if is_pem(self.cert) else self.cert

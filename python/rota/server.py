@@ -16,6 +16,7 @@ from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
     from rota.http import Listener
+    from rota.http.tls import Files
     from rota.security import Access, Certificate, Tls
     from rota.tokens import TokenIssuer
 
@@ -129,7 +130,8 @@ class Server(Faults):
                in memory and end with the server (docs/durability.md).
     durability "fsync": what is acknowledged survives the loss of power; "os": the end of the process only.
     http       HOST:PORT on which groups, health and metrics are shown over HTTP, or :PORT of this machine only; port 0
-               picks a free one. Nothing is shown without it (docs/http.md).
+               picks a free one; https://HOST:PORT has TLS. Nothing is shown without it (docs/http.md). On an address
+               that others reach, it needs `http_token`, or CAs of clients in `tls`, or `allow_anonymous_http`.
     take_over  whether a directory that Kafka wrote becomes rota's; otherwise it is only read.
     journal    True: every event of every coordinator is written down in the data directory; a path: there
                (docs/journal.md). `journal_retention_bytes` and `journal_retention_ms` bound each of its partitions.
@@ -169,6 +171,8 @@ class Server(Faults):
         journal_retention_bytes: int | None = JOURNAL_RETENTION_BYTES,
         journal_retention_ms: int | None = JOURNAL_RETENTION_MS,
         http: str | None = None,
+        http_token: str | Sequence[str] = (),
+        allow_anonymous_http: bool = False,
         tls: bool | Tls | None = None,
         sasl: str | Sequence[str] | None = None,
         users: Mapping[str, str] | str | os.PathLike[str] | None = None,
@@ -194,8 +198,12 @@ class Server(Faults):
         has_keys = bool(written.get(KEYS_URL))
         self._access = None if is_open else _access(tls, sasl, users, (tokens, jwks_ca, has_keys), *named)
         protection = (None, None) if self._access is None else self._access.arguments()
+        self._settings = written
+        self._listeners: list[Listener] = []
         # It says that the server is starting for as long as that takes.
-        self._http = None if http is None else _shown_on(http)
+        tokens_of_http = (http_token,) if isinstance(http_token, str) else tuple(http_token)
+        self._http = None if http is None else _shown_on(http, self._tls_files, tokens_of_http, allow_anonymous_http)
+        shares = (http or "").startswith("https://") or getattr(tls, "is_shared", False)
         try:
             self._inner = _rota.Server(
                 listen,
@@ -212,6 +220,7 @@ class Server(Faults):
                 _acl_lines(acls),
                 None if self.issuer is None else self.issuer.jwks,
                 allow_unsecured_tokens,
+                shares,
             )
         except BaseException:
             if self._http is not None:
@@ -220,7 +229,7 @@ class Server(Faults):
         self._clock = clock
         self._fetcher = None if self._access is None else self._access.keep_keys(self._inner)
         if self._http is not None:
-            self._http.subject.show(self._inner, self.health)
+            self._show_on(self._http)
         if clock is not None:
             clock._drive(self)
 
@@ -383,8 +392,22 @@ class Server(Faults):
         return self._inner.unnamed_host()
 
     @property
+    def _tls_files(self) -> Files | None:
+        """Certificate, key and CAs of clients, for https://."""
+        from rota.http.tls import Files
+
+        return Files.of(None if self._access is None else self._access.tls, self._settings)
+
+    def _show_on(self, listener: Listener) -> None:
+        """Show the server over HTTP. With TLS the listener reads its certificate again when the server does."""
+        if listener.certificate is not None:
+            listener.certificate.follow(lambda: self._inner.tls_reads)
+        self._listeners.append(listener)
+        listener.subject.show(self._inner, self.health)
+
+    @property
     def http_address(self) -> str | None:
-        """HOST:PORT at which it shows itself over HTTP; None if it does not."""
+        """HOST:PORT at which it shows itself over HTTP, with TLS https://HOST:PORT; None if it does not."""
         return None if self._http is None else self._http.address
 
     @property
@@ -455,7 +478,8 @@ class Server(Faults):
         if health is None and errors is None:
             return None
         of_data = Health(None, [], 0, 0.0, 0, None) if health is None else Health(*health)
-        return of_data._replace(reload_errors=errors or ())
+        of_http = [one.certificate.error for one in self._listeners if one.certificate and one.certificate.error]
+        return of_data._replace(reload_errors=[*(errors or ()), *of_http])
 
     def reload(self) -> None:
         """Read certificate, key, CAs of clients and users file again, for new connections. Others go on.
@@ -665,8 +689,8 @@ def _access(
     return Access(tls_of(tls, *addresses), sasl, users, *tokens)
 
 
-def _shown_on(address: str) -> Listener:
+def _shown_on(address: str, files: Files | None, tokens: tuple[str, ...], is_open: bool) -> Listener:
     """A listener for HTTP. What that needs is imported by those who want it: a server starts in milliseconds."""
     from rota.http import listen
 
-    return listen(address)
+    return listen(address, files=files, tokens=tokens, is_open=is_open)

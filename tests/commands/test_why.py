@@ -148,6 +148,9 @@ def test_a_server_that_hangs_is_told_from_one_that_is_not_there(monkeypatch: pyt
     assert json.loads(as_json.stdout)["error"] == "TimedOut"
 
 
+OPTIONS = "--http-token or --control-token, or set ROTA_HTTP_TOKEN or ROTA_CONTROL_TOKEN"
+
+
 @pytest.mark.parametrize("words", [["why", "orders"], ["top", "--count", "1"]])
 def test_the_token_of_a_control_address_can_be_given(words: list[str]) -> None:
     with rota.Server(settings=SETTINGS) as server, closing(control.serve(server, token="of-a-test")) as listener:  # noqa: S106
@@ -158,9 +161,9 @@ def test_the_token_of_a_control_address_can_be_given(words: list[str]) -> None:
 
         without, wrong = ended(), ended("--control-token", "other")
         given, in_variable = ended("--control-token", "of-a-test"), ended(ROTA_CONTROL_TOKEN="of-a-test")  # noqa: S106
-    says = f"rota: {listener.address} requires a token: give --control-token, or set ROTA_CONTROL_TOKEN\n"
+    says = f"rota: {listener.address} requires a token: give {OPTIONS}\n"
     assert (without.exit_code, without.stderr) == (2, says)
-    says = f"rota: {listener.address} refuses the token: give the one that `rota serve --control` was started with\n"
+    says = f"rota: {listener.address} refuses the token: give the one that `rota serve` was started with\n"
     assert (wrong.exit_code, wrong.stderr) == (2, says)
     # The group does not exist: the server answers.
     assert given.exit_code == in_variable.exit_code == (3 if "why" in words else 0), given.output

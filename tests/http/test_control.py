@@ -418,8 +418,9 @@ def test_the_python_client_has_every_control_as_a_method(ask: Asking, member: st
         client.explain(group=GROUP)
     with pytest.raises(TypeError, match=r"fields are given by name, expire\(member=..., group=...\)"):
         client.expire(member)
-    with pytest.raises(ValueError, match=r"the control address is 'http://.*': leave out the scheme"):
-        control.Client(f"http://{ask.address}")
+    with pytest.raises(ValueError, match=r"the control address is 'ftp://.*': leave out the scheme"):
+        control.Client(f"ftp://{ask.address}")
+    assert control.Client(f"http://{ask.address}/").clock()["is_virtual"]
 
 
 def test_the_python_client_says_that_nothing_answers(ask: Asking) -> None:

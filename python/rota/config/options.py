@@ -99,6 +99,8 @@ OPTIONS: dict[str, Option] = {
         Option("journal_retention_bytes", JOURNAL_RETENTION_BYTES, whole(1, INT64_MAX // 2)),
         Option("journal_retention_ms", JOURNAL_RETENTION_MS, whole(1, INT64_MAX // 2)),
         Option("http", None, text),
+        Option("http_token", None, text, is_secret=True),
+        Option("allow_anonymous_http", False, truth),
         Option("control", None, text),
         Option("control_token", None, text, is_secret=True),
         Option("virtual_clock", False, truth),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from collections.abc import Mapping
-from email.message import Message
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -33,15 +31,11 @@ class Asked(NamedTuple):
 
     method: str
     target: str
-    headers: Message[str, str]
     body: bytes
 
 
 def answer(controlled: Controlled, shown: routes.Subject, asked: Asked) -> Answer:
-    """The answer to a request; never raises for one that is wrong."""
-    refusal = _unauthorized(controlled.token, asked.headers)
-    if refusal is not None:
-        return refusal
+    """The answer to a request of a client that is admitted; never raises for one that is wrong."""
     path = urlsplit(asked.target).path
     is_reading = asked.method in (GET, "HEAD")
     if is_reading and path == OPENAPI:
@@ -77,17 +71,6 @@ def _wrong_method(control: Control, method: str) -> Answer:
         remedy = f"send a JSON object with {fields}" if fields else "it needs no body"
     message = f"{control.path} takes {control.method}, not {method}: {remedy}"
     return routes.wrong_method(_allowed(control), message)
-
-
-def _unauthorized(token: str | None, headers: Message[str, str]) -> Answer | None:
-    """The refusal of a request without the token, if one is needed."""
-    if token is None:
-        return None
-    scheme, _, given = headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode()):
-        return None
-    message = "send the header `Authorization: Bearer TOKEN` with the token that the server was started with"
-    return failed(HTTPStatus.UNAUTHORIZED, "Unauthorized", message)
 
 
 def _carry_out(controlled: Controlled, control: Control, asked: Asked) -> Answer:

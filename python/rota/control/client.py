@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import Request
 
 from rota._rota import nearest
-from rota.addresses import parsed
+from rota.addresses import web_parsed
+from rota.client_properties import ClientSecurity
 from rota.control.table import BY_NAME, GET
-from rota.http.client import is_timeout
+from rota.http.client import is_timeout, opener_of, tls_failure, url_of
 
 REMEDIES = {
     False: "the server requires a token: give Client(address, token=...) the one of `rota serve --control-token`",
     True: "the server refuses the token: give Client(address, token=...) the one of `rota serve --control-token`",
 }
 """After status 401, by whether a token was sent."""
-
-# A proxy that the environment names is not on the way to a server of a test.
-_OPENER = build_opener(ProxyHandler({}))
 
 
 class ControlError(Exception):
@@ -42,20 +41,34 @@ class ControlError(Exception):
 
 
 class Client:
-    """Controls the server whose `--control` listens at HOST:PORT. Each control is a method; fields are given by name:
+    """Controls the server whose `--control` listens at HOST:PORT, or with TLS at https://HOST:PORT.
+
+    Each control is a method; fields are given by name:
 
     >>> control = rota.control.Client("127.0.0.1:9645")
     >>> control.expire(member="shop-1", group="orders")
     >>> control.committed(group="orders")["offsets"]
 
     `/openapi.json` of the server lists them, and so does `dir()` of a client. Raises ControlError.
+
+    token     the one of `rota serve --control-token`.
+    security  with https://: the server's CA, and a client certificate if it asks for one, as properties of a Kafka
+              client by name (`ssl.truststore.location`), or the path of a file of them. Default: the system's CAs.
     """
 
-    def __init__(self, address: str, token: str | None = None, timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        timeout: float = 120.0,
+        *,
+        security: ClientSecurity | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    ) -> None:
         try:
-            self._address = parsed(address, 1)
+            self._address = web_parsed(address, 1)
         except ValueError as error:
             raise ValueError(f"the control address is {address!r}: {error}") from None
+        self._opener = opener_of(None if security is None else ClientSecurity.read_any(security).https_context())
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -80,7 +93,7 @@ class Client:
         if name not in BY_NAME:
             raise _unknown(name)
         control = BY_NAME[name]
-        where = f"http://{self._address}{control.path}"
+        where = f"{url_of(self._address)}{control.path}"
         if control.method == GET:
             given = {name: value for name, value in fields.items() if value is not None}
             request = Request(f"{where}?{urlencode(given)}", headers=self._headers)
@@ -88,7 +101,7 @@ class Client:
             body = json.dumps(fields).encode()
             request = Request(where, body, self._headers, method=control.method)
         try:
-            with _OPENER.open(request, timeout=self._timeout) as answer:
+            with self._opener.open(request, timeout=self._timeout) as answer:
                 found: dict[str, Any] = json.loads(answer.read())
                 return found
         except HTTPError as error:
@@ -99,7 +112,10 @@ class Client:
                 message = f"{self._address} did not answer {name} within {self._timeout:g} s: the server hangs,"
                 message += " or the call takes longer than the `timeout` of this Client"
                 raise ControlError("TimedOut", message) from None
-            reason = getattr(error, "reason", error)
+            reason = error.reason if isinstance(error, URLError) else error
+            failure = tls_failure(self._address, reason)
+            if failure is not None:
+                raise ControlError("NotTrusted", failure) from None
             said = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
             message = f"nothing answers at {self._address}: {said}; is `rota serve --control {self._address}` running?"
             raise ControlError("ServerDown", message) from None

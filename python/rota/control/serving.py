@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from rota.control.answering import BODY_BYTES_MAX, Asked, answer, failed
 from rota.control.subject import Controlled
+from rota.http.admission import CONTROL
 from rota.http.listener import Handler, Listener
 from rota.http.listener import listen as listen_http
 from rota.http.routes import Answer
@@ -21,8 +22,8 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
 
     controlled: Controlled
 
-    def do_GET(self) -> None:
-        self._answer(self._answered(b"") if self._is_for_us() else self.misdirected())
+    def _shown(self) -> Answer:
+        return self._answered(b"")
 
     def do_POST(self) -> None:
         refusal = self._refusal()
@@ -38,7 +39,9 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         return self._answered(b"")
 
     def _answered(self, body: bytes) -> Answer:
-        return answer(self.controlled, self.server.subject, Asked(self.command, self.path, self.headers, body))
+        if not self._is_admitted():
+            return self.unauthorized()
+        return answer(self.controlled, self.server.subject, Asked(self.command, self.path, body))
 
     def _refusal(self) -> Answer | None:
         """Why a POST is refused before its body is read."""
@@ -47,6 +50,8 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
             return failed(HTTPStatus.FORBIDDEN, "CrossOrigin", "pages of another origin control nothing here")
+        if not self._is_admitted():
+            return self.unauthorized()
         # Without both headers there is no body: RFC 9112, section 6.3.
         missing = "" if "Transfer-Encoding" in self.headers else "0"
         length = self.headers.get("Content-Length", missing)
@@ -61,19 +66,16 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
 def serve(server: Server, address: str = "127.0.0.1:0", token: str | None = None) -> Listener:
     """Let programs in any language control a server over HTTP (docs/any-language.md).
 
-    address  HOST:PORT, or :PORT of this machine only; port 0 picks a free one. `address` of the result has it.
-    token    what requests have to carry as `Authorization: Bearer TOKEN`. It is required unless HOST is a loopback
-             address.
+    address  HOST:PORT, or :PORT of this machine only; port 0 picks a free one. https://HOST:PORT has TLS, with the
+             certificate of the server's listeners. `address` of the result has it.
+    token    what requests have to carry as `Authorization: Bearer TOKEN`. Unless HOST is a loopback address, it is
+             required, or https:// on a server that asks clients for certificates.
 
     It listens until `close()` of the result, which does not stop the server. Raises ValueError for an address that is
-    none or that needs a token, OSError if it cannot be listened on.
+    none, or that needs a token or a certificate; OSError if it cannot be listened on.
     """
-    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
-        raise ValueError("the control token has to be printable ASCII without spaces around it")
-    handler = type("ControlHandler", (ControlHandler,), {"controlled": Controlled(server, token)})
-    listener = listen_http(address, handler, "control")
-    if token is None and not listener.is_local:
-        listener.close()
-        raise ValueError(f"{address} can be reached from other machines: give a control token, or listen on 127.0.0.1")
-    listener.subject.show(server._inner, server.health)
+    handler = type("ControlHandler", (ControlHandler,), {"controlled": Controlled(server)})
+    tokens = () if token is None else (token,)
+    listener = listen_http(address, handler, CONTROL, files=server._tls_files, tokens=tokens)
+    server._show_on(listener)
     return listener

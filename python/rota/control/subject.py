@@ -26,9 +26,8 @@ class Lasting(NamedTuple):
 class Controlled:
     """A server and what was asked of it."""
 
-    def __init__(self, server: Server, token: str | None) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
-        self.token = token
         self.lock = threading.Lock()
         self._ids = itertools.count(1)
         self._lasting: dict[int, Lasting] = {}

@@ -3,25 +3,68 @@
 from __future__ import annotations
 
 import json
+import ssl
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from rota import exits
+from rota.addresses import HTTPS
 
 WITHIN_SECONDS = 10.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 EXIT_CODES = {
+    "NeedsTls": exits.MISUSED,
     "NoSuchGroup": exits.NOT_FOUND,
+    "NotTrusted": exits.UNREACHABLE,
     "ServerDown": exits.UNREACHABLE,
     "TimedOut": exits.UNREACHABLE,
     "Unauthorized": exits.MISUSED,
 }
 
-# Whatever proxy the environment names is not on the way to a coordinator.
-_OPENER = build_opener(ProxyHandler({}))
+
+class Peer(NamedTuple):
+    """A server, and how it is asked."""
+
+    address: str
+    """HOST:PORT, or https://HOST:PORT."""
+    token: str | None = None
+    """The token of its `--http` or `--control`, if it has one."""
+    context: ssl.SSLContext | None = None
+    """The CAs and the client certificate of HTTPS; None: the system's CAs."""
+
+    @property
+    def base(self) -> str:
+        """The URL before the path."""
+        return url_of(self.address)
+
+
+def url_of(address: str) -> str:
+    """The URL of an address, without a path."""
+    return address if address.startswith(HTTPS) else f"http://{address}"
+
+
+def opener_of(context: ssl.SSLContext | None) -> OpenerDirector:
+    """Opens URLs. Whatever proxy the environment names is not on the way to a coordinator."""
+    return build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+
+
+def tls_failure(address: str, error: object) -> str | None:
+    """Why TLS did not come about, and what to do; None if the error is another one."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".").partition(", ")[0] or "it cannot be verified"
+        return (
+            f"the certificate of {address} is refused: {reason}; give its CA (ssl.truststore.location), and a host "
+            "that it names"
+        )
+    if not isinstance(error, ssl.SSLError):
+        return None
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+        return f"{address} does not speak TLS: give the address without https://"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return f"the TLS connection to {address} failed: {reason}; check the client certificate (ssl.keystore.location)"
 
 
 class HttpError(Exception):
@@ -37,17 +80,17 @@ class HttpError(Exception):
         return EXIT_CODES.get(self.name, exits.FAILED)
 
 
-def fetch(address: str, path: str, token: str | None = None) -> Any:
-    """The JSON at a path of the server at HOST:PORT, with the token of its `--control` if that is asked.
+def fetch(peer: Peer, path: str) -> Any:
+    """The JSON at a path of a server.
 
-    Raises HttpError: ServerDown, TimedOut, NotRota, or what the server itself names (NoSuchGroup, Starting, ...).
+    Raises HttpError: ServerDown, TimedOut, NotTrusted, NotRota, or what the server itself names (NoSuchGroup, ...).
     """
-    where = f"http://{address}{path}"
+    where, token = f"{peer.base}{path}", peer.token
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise HttpError("Unauthorized", "the control token has characters that are not printable ASCII")
+        raise HttpError("Unauthorized", "the token has characters that are not printable ASCII")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with _OPENER.open(Request(where, headers=headers), timeout=WITHIN_SECONDS) as answer:
+        with opener_of(peer.context).open(Request(where, headers=headers), timeout=WITHIN_SECONDS) as answer:
             return _decoded(answer.read(ANSWER_BYTES_MAX), where)
     except HTTPError as error:
         with error:
@@ -56,22 +99,25 @@ def fetch(address: str, path: str, token: str | None = None) -> Any:
             raise HttpError("NotRota", f"{where} answers {error.code}: is that a rota server's --http?") from None
         message = str(told.get("message", ""))
         if told["error"] == "Unauthorized":
-            message = _unauthorized(address, token)
+            message = _unauthorized(peer)
+        if told["error"] == "NeedsTls":
+            message = f"{peer.address} has TLS: give https://{peer.address}"
         raise HttpError(str(told["error"]), message) from None
     except (URLError, HTTPException, OSError) as error:
-        raise _unanswered(address, error) from None
+        raise _unanswered(peer.address, error) from None
 
 
-def group(address: str, group_id: str, token: str | None = None) -> Any:
+def group(peer: Peer, group_id: str) -> Any:
     """Everything about a group (`/groups/{id}`). Raises HttpError."""
-    return fetch(address, f"/groups/{quote(group_id, safe='')}", token)
+    return fetch(peer, f"/groups/{quote(group_id, safe='')}")
 
 
-def _unauthorized(address: str, token: str | None) -> str:
-    """What to do where `--control` requires another token, or one at all."""
-    if token is None:
-        return f"{address} requires a token: give --control-token, or set ROTA_CONTROL_TOKEN"
-    return f"{address} refuses the token: give the one that `rota serve --control` was started with"
+def _unauthorized(peer: Peer) -> str:
+    """What to do where the server requires another token, or one at all."""
+    if peer.token is None:
+        variables = "--http-token or --control-token, or set ROTA_HTTP_TOKEN or ROTA_CONTROL_TOKEN"
+        return f"{peer.address} requires a token: give {variables}"
+    return f"{peer.address} refuses the token: give the one that `rota serve` was started with"
 
 
 def is_timeout(error: Exception) -> bool:
@@ -81,7 +127,10 @@ def is_timeout(error: Exception) -> bool:
 
 def _unanswered(address: str, error: Exception) -> HttpError:
     """Why nothing came from an address, and what to do."""
-    reason = getattr(error, "reason", error)
+    reason = error.reason if isinstance(error, URLError) else error
+    failure = tls_failure(address, reason)
+    if failure is not None:
+        return HttpError("NotTrusted", failure)
     if is_timeout(error):
         return HttpError(
             "TimedOut",

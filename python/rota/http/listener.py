@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 import threading
 from contextlib import suppress
 from http import HTTPStatus
@@ -12,6 +13,8 @@ from typing import Any
 
 import rota
 from rota.http import routes
+from rota.http.admission import CONTROL, HTTP, Admission, Shown, check_token
+from rota.http.tls import HANDSHAKE_SECONDS, TLS_RECORD, Certificate, Files
 
 CONNECTIONS_MAX = 64
 """Connections that are served at a time; more are closed."""
@@ -40,14 +43,20 @@ class Handler(BaseHTTPRequestHandler):
     server: Serving
 
     def do_GET(self) -> None:
-        self._answer(routes.answer(self.server.subject, self.path) if self._is_for_us() else self.misdirected())
+        self._answer(self._shown() if self._is_for_us() else self.misdirected())
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def _shown(self) -> routes.Answer:
+        subject = self.server.subject
+        if self._is_admitted():
+            return routes.answer(subject, self.path)
+        return routes.answer_to_stranger(subject, self.path) or self.unauthorized()
+
     def answer_to_other(self) -> routes.Answer:
         """The answer to a method without a `do_METHOD`."""
-        return routes.answer_to_other(self.command, self.path)
+        return routes.answer_to_other(self.command, self.path) if self._is_admitted() else self.unauthorized()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer in JSON what the standard library refuses: an unknown method, or a request that is not HTTP."""
@@ -64,6 +73,18 @@ class Handler(BaseHTTPRequestHandler):
         """Who listens on this machine only is asked by names of this machine only: a page from elsewhere that has its
         own name resolve to 127.0.0.1 learns nothing."""
         return not self.server.is_local or _is_local(self.headers.get("Host", "localhost"))
+
+    def _is_admitted(self) -> bool:
+        """Whether the client has what `--http` or `--control` asks for: a token, or a certificate."""
+        certificate = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None
+        return self.server.admission.admits(self.headers.get("Authorization", ""), has_certificate=bool(certificate))
+
+    def unauthorized(self) -> routes.Answer:
+        """The answer to a client that is not admitted."""
+        admission = self.server.admission
+        refused = routes.as_json({"error": "Unauthorized", "message": admission.remedy()}, HTTPStatus.UNAUTHORIZED)
+        scheme = "Basic" if admission.takes_passwords and admission.tokens else "Bearer"
+        return refused._replace(headers=(("WWW-Authenticate", f'{scheme} realm="rota"'),))
 
     @staticmethod
     def misdirected() -> routes.Answer:
@@ -96,6 +117,14 @@ MISDIRECTED = routes.as_json(
 )
 
 
+_NEEDS_TLS = routes.as_json({"error": "NeedsTls", "message": "this address has TLS: ask for https://"}).body
+PLAIN_HTTP = (
+    f"HTTP/1.1 400 Bad Request\r\nContent-Type: {routes.JSON}\r\nContent-Length: {len(_NEEDS_TLS)}\r\n"
+    "Connection: close\r\n\r\n"
+).encode() + _NEEDS_TLS
+"""The answer to a client that speaks HTTP without TLS."""
+
+
 def _is_local(host: str) -> bool:
     """Whether a Host header is an address, or `localhost`."""
     name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
@@ -115,7 +144,10 @@ class Serving(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, handler: type[Handler]) -> None:
+    def __init__(
+        self, host: str, port: int, handler: type[Handler], admission: Admission, certificate: Certificate | None
+    ) -> None:
+        self.admission, self.certificate = admission, certificate
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, address = found[0]
         self.subject = routes.Subject()
@@ -137,12 +169,39 @@ class Serving(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """A thread of its own for each connection, and its place back when it ends."""
-        self._open.add(request)
         try:
-            super().process_request_thread(request, client_address)
+            secured = request if self.certificate is None else self._secured(request, self.certificate)
+            if secured is None:
+                self.shutdown_request(request)
+                return
+            self._open.add(secured)
+            try:
+                if self.certificate is not None:
+                    secured.settimeout(HANDSHAKE_SECONDS)
+                    secured.do_handshake()
+                super().process_request_thread(secured, client_address)
+            except OSError:
+                # A handshake that failed, or took too long.
+                self.shutdown_request(secured)
+            finally:
+                self._open.discard(secured)
         finally:
-            self._open.discard(request)
             self._places.release()
+
+    def _secured(self, request: socket.socket, certificate: Certificate) -> ssl.SSLSocket | None:
+        """The connection with TLS, before its handshake; None for a client that speaks something else."""
+        request.settimeout(HANDSHAKE_SECONDS)
+        try:
+            first = request.recv(1, socket.MSG_PEEK)
+            if first == TLS_RECORD:
+                return certificate.context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            if first:
+                # What was sent is read, since a connection that is closed before loses its answer.
+                request.recv(65_536)
+                request.sendall(PLAIN_HTTP)
+        except OSError:
+            pass
+        return None
 
     def end_connections(self) -> None:
         """Close what is open: a browser that keeps its connection would go on asking."""
@@ -161,8 +220,15 @@ class Serving(ThreadingHTTPServer):
 class Listener:
     """Answers HTTP at an address until it is closed."""
 
-    def __init__(self, host: str, port: int, handler: type[Handler] = Handler) -> None:
-        self._serving = Serving(host, port, handler)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handler: type[Handler] = Handler,
+        admission: Admission = Admission(),  # noqa: B008 - it cannot change
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._serving = Serving(host, port, handler, admission, certificate)
         self._thread = threading.Thread(target=self._serving.serve_forever, args=(0.1,), name="rota-http", daemon=True)
         self._thread.start()
 
@@ -177,10 +243,21 @@ class Listener:
         return self._serving.is_local
 
     @property
+    def certificate(self) -> Certificate | None:
+        """Its certificate; None without TLS."""
+        return self._serving.certificate
+
+    @property
+    def sends_secrets(self) -> bool:
+        """Whether other machines send it tokens without encryption."""
+        return not self.is_local and self.certificate is None and not self._serving.admission.is_open
+
+    @property
     def address(self) -> str:
-        """HOST:PORT on which it listens."""
+        """HOST:PORT on which it listens; with TLS https://HOST:PORT."""
         host, port = self._serving.server_name, self._serving.server_port
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address if self.certificate is None else f"{HTTPS}{address}"
 
     def close(self) -> None:
         """Listen no more, and close what is open. A second call does nothing."""
@@ -197,17 +274,54 @@ class ListenError(OSError):
         return str(self.strerror)
 
 
-def listen(text: str, handler: type[Handler] = Handler, what: str = "HTTP") -> Listener:
-    """A listener on HOST:PORT, or on :PORT of this machine only; `what` is served there, for errors.
+HTTPS = "https://"
 
-    Raises ValueError if that is no address, OSError if it cannot be listened on.
+REMEDIES = {
+    HTTP: "an HTTP token (--http-token), or let everyone read it (--allow-anonymous-http)",
+    CONTROL: "a control token, or listen on 127.0.0.1",
+}
+"""What to do about an address that others reach, by what is served there."""
+
+
+def listen(
+    text: str,
+    handler: type[Handler] = Handler,
+    what: Shown = HTTP,
+    *,
+    files: Files | None = None,
+    tokens: tuple[str, ...] = (),
+    is_open: bool = False,
+) -> Listener:
+    """A listener on HOST:PORT, or on :PORT of this machine only; on https://HOST:PORT with TLS.
+
+    what     what is served there.
+    files    the certificate for https://; with CAs of clients, their certificates are enough instead of a token.
+    tokens   the tokens, each of which is enough. Without one, and without CAs of clients, everyone is admitted.
+    is_open  whether everyone may be admitted on an address that other machines reach.
+
+    Raises ValueError if that is no address, needs a certificate or lets in everyone; OSError if it cannot be listened
+    on.
     """
-    host, colon, port = text.rpartition(":")
+    has_tls = text.startswith(HTTPS)
+    host, colon, port = text.removeprefix(HTTPS).removeprefix("http://").rpartition(":")
     if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
         raise ValueError(f"the {what} address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
+    for token in tokens:
+        check_token(token, what)
+    if has_tls and files is None:
+        raise ValueError(f"the {what} address is `{text}`, which needs a certificate: give --tls-cert")
+    certificate = Certificate(files) if has_tls and files is not None else None
+    takes_certificates = certificate is not None and certificate.asks_clients
+    admission = Admission(tokens, takes_certificates, takes_passwords=what == HTTP)
     try:
-        return Listener(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), handler)
+        listener = Listener(
+            host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), handler, admission, certificate
+        )
     except OSError as error:
         reason = error.strerror or str(error)
         choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
         raise ListenError(error.errno, f"cannot serve {what} on {text}: {reason}; {choose}") from None
+    if admission.is_open and not is_open and not listener.is_local:
+        listener.close()
+        raise ValueError(f"{text} can be reached from other machines: give {REMEDIES[what]}")
+    return listener

@@ -201,6 +201,18 @@ def _nothing_at(path: str) -> RefusedError:
     return RefusedError(HTTPStatus.NOT_FOUND, "NoSuchPath", message)
 
 
+PROBES = ("/healthz", "/readyz")
+"""Paths whose status everyone may see: the probes of a container have no token."""
+
+
+def answer_to_stranger(subject: Subject, target: str) -> Answer | None:
+    """The answer to a client without token and certificate: the status of a probe and nothing else, or None."""
+    if urlsplit(target).path not in PROBES:
+        return None
+    shown = answer(subject, target)
+    return as_json({"status": json.loads(shown.body).get("status", "not ready")}, shown.status)
+
+
 def answer(subject: Subject, target: str) -> Answer:
     """The answer to `GET target`."""
     try:

@@ -120,7 +120,25 @@ Tracing = Annotated[
 ShownOn = Annotated[
     str | None,
     typer.Option(
-        "--http", metavar="HOST:PORT", help="Serve groups, health and metrics over HTTP; :PORT is local only."
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve groups, health and metrics over HTTP; :PORT is local only, https://HOST:PORT has TLS.",
+    ),
+]
+HttpToken = Annotated[
+    str | None,
+    typer.Option(
+        "--http-token",
+        metavar="TEXT",
+        help="Token that --http requires. Beyond this machine it needs one, or https:// and --tls-client-ca."
+        " Prefer ROTA_HTTP_TOKEN: other users can read a command line.",
+    ),
+]
+AnonymousHttp = Annotated[
+    bool,
+    typer.Option(
+        "--allow-anonymous-http/--no-allow-anonymous-http",
+        help="Let everyone who reaches --http read it, also from other machines.",
     ),
 ]
 ControlledOn = Annotated[
@@ -128,7 +146,7 @@ ControlledOn = Annotated[
     typer.Option(
         "--control",
         metavar="HOST:PORT",
-        help="Serve test controls over HTTP (docs/any-language.md); :PORT is local only.",
+        help="Serve test controls over HTTP (docs/any-language.md); :PORT is local only, https://HOST:PORT has TLS.",
     ),
 ]
 ControlToken = Annotated[
@@ -136,7 +154,7 @@ ControlToken = Annotated[
     typer.Option(
         "--control-token",
         metavar="TEXT",
-        help="Token that --control requires; mandatory on non-local addresses."
+        help="Token that --control requires. Beyond this machine it needs one, or https:// and --tls-client-ca."
         " Prefer ROTA_CONTROL_TOKEN: other users can read a command line.",
     ),
 ]
@@ -194,6 +212,8 @@ def serve(
     journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
     http: ShownOn = None,
+    http_token: HttpToken = None,
+    allow_anonymous_http: AnonymousHttp = False,
     control: ControlledOn = None,
     control_token: ControlToken = None,
     virtual_clock: VirtualTime = False,
@@ -226,6 +246,7 @@ def serve(
       rota serve --data data
       rota serve --data data --journal
       rota serve --http :9644
+      rota serve --tls-cert server.pem --http https://0.0.0.0:9644
       rota serve --control :9645 --virtual-clock
       rota serve --trace --json
       rota serve --config rota.toml --log-format json

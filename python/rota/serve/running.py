@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import rota
 from rota import _rota
-from rota.addresses import address
+from rota.addresses import HTTPS, address, web_address
 from rota.clock import VirtualClock
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
@@ -67,7 +67,25 @@ def tls_of(told: Resolved) -> Tls | None:
         return None
     from rota.security import Tls
 
-    return Tls(cert, key or cert, client_ca)
+    tls = Tls(cert, key or cert, client_ca)
+    tls.is_shared = (told["control"] or "").startswith(HTTPS)
+    return tls
+
+
+def http_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --http and its companions."""
+    where, tokens = told["http"], [told[name] for name in ("http_token", "control_token") if told[name] is not None]
+    if where is None:
+        for name in ("http_token", "allow_anonymous_http"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} needs --http: give the address to serve, too")
+        return {}
+    return {
+        "http": web_address(told.called("http"), where, 0),
+        # Who may control may read.
+        "http_token": tokens if told["http_token"] is not None else [],
+        "allow_anonymous_http": told["allow_anonymous_http"],
+    }
 
 
 def users_of(told: Resolved) -> dict[str, Any]:
@@ -168,7 +186,6 @@ def started(
     settings: dict[str, str],
     trace: Sink | None,
     data: Data | None,
-    http: str | None = None,
     is_virtual: bool = False,
     blame: Callable[[str], str] = str,
     tls: Tls | None = None,
@@ -191,7 +208,6 @@ def started(
             journal=data.journal,
             journal_retention_bytes=data.journal_retention_bytes,
             journal_retention_ms=data.journal_retention_ms,
-            http=http,
             clock=VirtualClock() if is_virtual else None,
             tls=tls,
             **(access or {}),
@@ -231,6 +247,11 @@ def kept(server: Server, where: Path | None, how: str) -> str:
     mode = "read only" if report.is_read_only else how
     loaded = f"{counted(report.groups, 'group')} and {counted(report.offsets, 'offset')}"
     return f"{where}, {mode}: {loaded} loaded in {report.took_ms} ms"
+
+
+def web_url(address: str) -> str:
+    """An address of --http or --control as a browser takes it."""
+    return f"{address}/" if address.startswith(HTTPS) else f"http://{address}/"
 
 
 def say(line: str) -> None:
@@ -275,9 +296,9 @@ def say_ready(server: Server, data: Data, advertise: str | None, control: str | 
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
         say(f"advertised to clients: {told}")
     if server.http_address is not None and not as_json:
-        say(f"its groups are shown on http://{server.http_address}/")
+        say(f"its groups are shown on {web_url(server.http_address)}")
     if control is not None and not as_json:
-        say(f"tests control it on http://{control}/")
+        say(f"tests control it on {web_url(control)}")
 
 
 def serve(told: Resolved, *, as_json: bool) -> None:
@@ -289,7 +310,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     kept_in, (listen, advertise) = Data.of(told), addresses(told)
     if told["virtual_clock"] and told["control"] is None:
         fail(MISUSED, f"{told.called('virtual_clock')} needs --control: nothing else could move the clock")
-    controlled_on = None if told["control"] is None else address(told.called("control"), told["control"], 0)
+    controlled_on = None if told["control"] is None else web_address(told.called("control"), told["control"], 0)
     server = started(
         listen,
         advertise,
@@ -297,11 +318,10 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         told.written(),
         None if printer is None else printer.sink,
         kept_in,
-        None if told["http"] is None else address(told.called("http"), told["http"], 0),
         told["virtual_clock"],
         told.blame,
         tls_of(told),
-        users_of(told) | acls_of(told),
+        users_of(told) | acls_of(told) | http_of(told),
     )
     ending.reload_on_hangup(server)
     control = controlled(server, told, controlled_on)
@@ -316,6 +336,9 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")
     if told["allow_unsecured_tokens"]:
         complain("tokens without a signature are accepted, so every client can take any name: do this in tests only")
+    for listener in (server._http, control):
+        if listener is not None and listener.sends_secrets:
+            complain(f"tokens for {listener.address} are sent without encryption: give https:// and --tls-cert")
     say_ready(server, kept_in, advertise, None if control is None else control.address, as_json=as_json)
     report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     if printer is not None:

@@ -14,9 +14,8 @@ from urllib.parse import quote
 import typer
 
 from rota import exits
-from rota.addresses import address
-from rota.http.client import HttpError, fetch
-from rota.why.command import DEFAULT_ADDRESS, ControlToken
+from rota.http.client import HttpError, Peer, fetch
+from rota.why.command import DEFAULT_ADDRESS, CommandConfig, ControlToken, HttpAddress, HttpToken, peer_of
 
 ROWS_WITHOUT_TERMINAL = 10_000
 ROWS_BESIDE = 4
@@ -24,7 +23,7 @@ ROWS_BESIDE = 4
 
 
 def top(
-    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of `rota serve --http`.")] = DEFAULT_ADDRESS,
+    http: HttpAddress = DEFAULT_ADDRESS,
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="Time between updates.")
     ] = 1.0,
@@ -33,7 +32,9 @@ def top(
     ] = None,
     match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id contains TEXT.")] = "",
     only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that are waiting.")] = False,
+    http_token: HttpToken = None,
     control_token: ControlToken = None,
+    command_config: CommandConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per update.")] = False,
 ) -> None:
     """Watch the groups of a running server: waiting groups first, then the most recently rebalanced.
@@ -46,6 +47,7 @@ def top(
     Examples:
       rota top
       rota top --http 10.0.0.7:9644 --waiting
+      rota top --http https://kafka.test:9644 --command-config client.properties
       rota top --match billing --count 1
       rota top --json --interval 5 | jq -r '.groups[].why'
     """
@@ -54,9 +56,9 @@ def top(
 
     from rota.top import view
 
-    server = address("--http", http, 1)
+    server = peer_of(http, http_token, control_token, command_config)
     try:
-        groups = all_groups(server, control_token)
+        groups = all_groups(server)
     except HttpError as error:
         exits.fail(error.exit_code, str(error))
     console = Console(highlight=False)
@@ -65,7 +67,7 @@ def top(
     def screen(fault: str | None = None) -> Any:
         rows = console.height - ROWS_BESIDE if console.is_terminal and looks != 1 else ROWS_WITHOUT_TERMINAL
         wanted = view.ordered(groups, match, only_waiting=only_waiting)
-        return view.drawn(groups, wanted, server, max(rows, 1), fault)
+        return view.drawn(groups, wanted, server.address, max(rows, 1), fault)
 
     def look() -> None:
         if as_json:
@@ -80,7 +82,7 @@ def top(
             look()
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server, control_token)
+                    groups = all_groups(server)
                 except HttpError as error:
                     exits.fail(error.exit_code, str(error))
                 look()
@@ -88,7 +90,7 @@ def top(
         with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server, control_token)
+                    groups = all_groups(server)
                     live.update(screen(), refresh=True)
                 except HttpError as error:
                     live.update(screen(str(error)), refresh=True)
@@ -102,12 +104,12 @@ def _again(interval_s: float, looks: int | None) -> Iterator[None]:
         yield
 
 
-def all_groups(address: str, token: str | None = None) -> list[dict[str, Any]]:
+def all_groups(server: Peer) -> list[dict[str, Any]]:
     """All groups in a few figures, page by page. Raises HttpError."""
     groups: list[dict[str, Any]] = []
     after = ""
     while True:
-        page = fetch(address, f"/groups{after}", token)
+        page = fetch(server, f"/groups{after}")
         groups += page["groups"]
         if page["next"] is None:
             return groups

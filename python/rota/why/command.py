@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rota import exits
-from rota.addresses import address
+from rota.addresses import HTTPS, web_address
 from rota.why import words
+
+if TYPE_CHECKING:
+    from rota.http.client import Peer
 
 CONSUMER = "consumer"
 
@@ -19,7 +22,29 @@ PLACES = 8
 
 DEFAULT_ADDRESS = "127.0.0.1:9644"
 TOKEN_VARIABLE = "ROTA_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
+HTTP_TOKEN_VARIABLE = "ROTA_HTTP_TOKEN"  # noqa: S105 - the name of a variable
 
+HttpAddress = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Address of `rota serve --http`; https://HOST:PORT has TLS.")
+]
+HttpToken = Annotated[
+    str | None,
+    typer.Option(
+        "--http-token",
+        metavar="TEXT",
+        envvar=HTTP_TOKEN_VARIABLE,
+        show_envvar=False,
+        help="Token of --http. Prefer ROTA_HTTP_TOKEN: other users can read a command line.",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="With https://: CA and client certificate, properties of a Kafka client (ssl.truststore.location).",
+    ),
+]
 ControlToken = Annotated[
     str | None,
     typer.Option(
@@ -35,7 +60,7 @@ ControlToken = Annotated[
 
 def why(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
-    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of `rota serve --http`.")] = DEFAULT_ADDRESS,
+    http: HttpAddress = DEFAULT_ADDRESS,
     from_: Annotated[
         Path | None,
         typer.Option("--from", metavar="DIR", help="Read a data directory with a journal instead of a server."),
@@ -44,7 +69,9 @@ def why(
         str | None,
         typer.Option(metavar="TIME", help="With --from: the time to explain, such as 2026-01-31T13:30:20, UTC."),
     ] = None,
+    http_token: HttpToken = None,
     control_token: ControlToken = None,
+    command_config: CommandConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Explain a group's state: since when, which members it waits for and until when, and what caused it. The first
@@ -55,6 +82,7 @@ def why(
     Examples:
       rota why orders
       rota why orders --http 10.0.0.7:9644
+      rota why orders --http https://kafka.test:9644 --command-config client.properties
       rota why orders --json | jq -r .why.sentence
       rota why orders --from data --at 2026-01-31T13:30:20
     """
@@ -68,9 +96,8 @@ def why(
     if at is not None:
         exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
 
-    server = address("--http", http, 1)
     try:
-        found = client.group(server, group, control_token)
+        found = client.group(peer_of(http, http_token, control_token, command_config), group)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
@@ -80,6 +107,24 @@ def why(
         return
     for line in report(found):
         typer.echo(line)
+
+
+def peer_of(http: str, http_token: str | None, control_token: str | None, config: Path | None) -> Peer:
+    """The server that these options name; ends the command if one of them is wrong."""
+    from rota.http.client import Peer
+
+    server = web_address("--http", http, 1)
+    # The token of --control is good for --http, too.
+    token = http_token if control_token is None else control_token
+    if config is None:
+        return Peer(server, token)
+    from rota.client_properties import ClientSecurity, PropertyError
+
+    try:
+        security = ClientSecurity.read(config)
+        return Peer(server, token, security.https_context() if server.startswith(HTTPS) else None)
+    except PropertyError as error:
+        exits.fail(exits.MISUSED, str(error))
 
 
 def report(group: dict[str, Any]) -> list[str]:

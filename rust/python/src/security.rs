@@ -45,6 +45,14 @@ pub fn tls_files((chain, key, client_ca, client_auth): (String, String, Option<S
     })
 }
 
+/// Checks chain, key, CAs of clients and client authentication. Raises ValueError with what is wrong.
+#[pyfunction]
+#[pyo3(signature = (chain, key, client_ca, client_auth))]
+fn check_tls(chain: String, key: String, client_ca: Option<String>, client_auth: String) -> PyResult<()> {
+    let files = tls_files((chain, key, client_ca, client_auth))?;
+    files.load().map(drop).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// Names of mechanisms, the path of a users file, and passwords by user name.
 pub type SaslArguments = (Vec<String>, Option<PathBuf>, BTreeMap<String, String>);
 
@@ -185,6 +193,7 @@ fn acl_lines(text: &str) -> PyResult<Vec<String>> {
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(user_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(check_tls, module)?)?;
     module.add_function(wrap_pyfunction!(acl_lines, module)?)?;
     module.add_class::<TokenIssuer>()?;
     module.add_class::<Authority>()

@@ -142,7 +142,7 @@ impl Server {
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
-        acls = None, keys = None, allow_unsecured_tokens = false
+        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -161,6 +161,7 @@ impl Server {
         acls: Option<Vec<String>>,
         keys: Option<&str>,
         allow_unsecured_tokens: bool,
+        shares_certificate: bool,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -186,6 +187,7 @@ impl Server {
             nodes,
             settings,
             tls,
+            shares_certificate,
             sasl,
             users_file,
             keys,
@@ -259,6 +261,12 @@ impl Server {
     fn reload_errors(&self) -> Option<Vec<String>> {
         let reloader = self.running.reloader();
         reloader.has_files().then(|| reloader.errors())
+    }
+
+    /// How often certificate, key and client CAs were read again.
+    #[getter]
+    fn tls_reads(&self) -> u64 {
+        self.running.reloader().tls_reads()
     }
 
     /// Returns whether files were read again, and which or why not, for each time since the last call.

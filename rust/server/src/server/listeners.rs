@@ -111,7 +111,7 @@ pub(super) fn check(endpoints: &[Endpoint], config: &ServerConfig, tls: Option<&
                  `ssl.keystore.location`"
             ));
         }
-        (None, Some(_)) => {
+        (None, Some(_)) if !config.shares_certificate => {
             return conflict(
                 "no listener uses the certificate: give one of `listeners` the protocol SSL or SASL_SSL in \
                  `listener.security.protocol.map`"

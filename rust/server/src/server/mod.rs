@@ -82,6 +82,8 @@ pub struct ServerConfig {
     pub settings: Settings,
     /// The files of TLS; `None`: those in `settings`, and without any, plaintext.
     pub tls: Option<TlsFiles>,
+    /// Whether the certificate is for other servers of the process, too: listeners may have none.
+    pub shares_certificate: bool,
     /// How clients authenticate; `None`: they do not.
     pub sasl: Option<Sasl>,
     /// The file of the users in `sasl`, which is read again when it changes; `None`: they stay.
@@ -112,6 +114,7 @@ impl Default for ServerConfig {
             nodes: 1,
             settings: Settings::default(),
             tls: None,
+            shares_certificate: false,
             sasl: None,
             users_file: None,
             keys: None,

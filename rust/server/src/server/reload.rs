@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -85,6 +86,8 @@ struct State {
 pub struct Reloader {
     tls: Option<TlsFiles>,
     keys: Option<KeySource>,
+    /// How often certificate, key and CAs were read again.
+    tls_reads: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -102,7 +105,7 @@ impl Reloader {
             keys: Part::new(of_keys),
             lines: VecDeque::new(),
         };
-        Reloader { tls: tls.cloned(), keys: keys.cloned(), state: Mutex::new(state) }
+        Reloader { tls: tls.cloned(), keys: keys.cloned(), tls_reads: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
     /// Whether there are files, or keys at a URL.
@@ -115,6 +118,11 @@ impl Reloader {
     pub fn errors(&self) -> Vec<String> {
         let state = self.state();
         [&state.tls, &state.users, &state.keys].into_iter().filter_map(|part| part.error.clone()).collect()
+    }
+
+    /// Returns how often certificate, key and CAs of clients were read again, without errors.
+    pub fn tls_reads(&self) -> u64 {
+        self.tls_reads.load(Ordering::Acquire)
     }
 
     /// Returns whether files were read again, and which or why not, one line for each time since the last call.
@@ -195,6 +203,7 @@ impl Reloader {
     fn read_tls(&self, shared: &SharedState) -> Result<(), String> {
         let Some(files) = &self.tls else { return Ok(()) };
         shared.set_tls(files.load().map_err(|error| error.to_string())?);
+        self.tls_reads.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
