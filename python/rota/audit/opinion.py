@@ -29,7 +29,7 @@ MINTED = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0
 ENTROPY = re.compile(r'"entropy":([0-9]+)')
 SETTINGS = frozenset(setting.name for setting in fields(model.Config))
 # What these tell matters to groups of the newer protocol only.
-PASSED_OVER = frozenset({"Configured", "TopicsChanged", "GroupConfigured"})
+PASSED_OVER = frozenset({"Configured", "TopicsChanged", "GroupConfigured", "PatternsLimited"})
 Fields = dict[str, Any]
 Answers = list[tuple[Any, ...]]
 

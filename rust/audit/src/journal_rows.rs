@@ -110,6 +110,7 @@ impl Rows<'_, '_> {
             OwnedEvent::Gap { entries } => self.push(Row { count: Some(*entries as i64), ..mark("gap") }),
             OwnedEvent::Configured { .. } => self.push(mark("configured")),
             OwnedEvent::GroupConfigured { .. } => self.push(mark("group_configured")),
+            OwnedEvent::PatternsLimited { .. } => self.push(mark("patterns_limited")),
             OwnedEvent::TopicsChanged { topics } => {
                 for topic in topics {
                     self.push(Row { topic: Some(&topic.name), ..mark("topics_changed") });

@@ -1,5 +1,7 @@
 //! Effects of a step: answers and appends, passed to a sink as they arise.
 
+use std::sync::Arc;
+
 use crate::{
     consumer_group::stamp::Stamp,
     history::Rebalance,
@@ -50,6 +52,9 @@ pub trait Sink {
     fn firing(&mut self, _timer: &'static str, _group_id: Option<&str>) {}
     /// Reports a step of a group's rebalance, for counts and log lines.
     fn rebalance(&mut self, _group_id: &str, _moment: Moment, _rebalance: &Rebalance) {}
+    /// Reports that the request of `ticket` has the patterns of a group resolved, by the next `advance`. Before that, the
+    /// caller may limit what they match to what this client may see, with `Coordinator::limit_patterns`.
+    fn resolving(&mut self, _group_id: &Arc<str>, _ticket: Ticket) {}
     /// Reports that the answer to `ticket`, which follows, leaves a receipt for `Coordinator::repeat_heartbeat`.
     fn receipt(&mut self, _ticket: Ticket, _receipt: Receipt) {}
     /// Appends `records` as one batch. The caller reports the result through `Coordinator::appended`.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{coordinator::Coordinator, invariants::Violation};
 
 /// The format number of a snapshot, its first byte. Every change of the serialized state gets a new number.
-pub const SNAPSHOT_FORMAT: u8 = 6;
+pub const SNAPSHOT_FORMAT: u8 = 7;
 
 /// The format number of a snapshot without consumer groups, whose serialized state has not changed since.
 const FORMAT_WITHOUT_CONSUMER_GROUPS: u8 = 4;

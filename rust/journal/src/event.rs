@@ -100,6 +100,13 @@ pub enum Event<'a> {
         /// All settings of the group.
         settings: GroupSettings,
     },
+    /// The patterns of a group match these topics only.
+    PatternsLimited {
+        /// The group.
+        group_id: &'a str,
+        /// The topics that the client may see that has them resolved.
+        topics: &'a [&'a str],
+    },
 }
 
 /// One deadline that an advance fired.
@@ -142,6 +149,7 @@ impl<'a> Event<'a> {
             Event::Configured { config } => coordinator.configure_consumer_groups(config.clone()),
             Event::TopicsChanged { topics } => coordinator.topics_changed(topics, now),
             Event::GroupConfigured { group_id, settings } => coordinator.configure_group(group_id, settings),
+            Event::PatternsLimited { group_id, topics } => coordinator.limit_patterns(group_id, topics, now),
             Event::Began { .. } | Event::Snapshot { .. } | Event::Gap { .. } => {}
         }
         Ok(())
@@ -157,7 +165,9 @@ impl<'a> Event<'a> {
                 return Subject { group_id: Cow::Owned(group_id), member_id: "" };
             }
             Event::Lapsed { group_id, member_id } => (group_id, member_id),
-            Event::Rebalanced { group_id } | Event::GroupConfigured { group_id, .. } => (group_id, ""),
+            Event::Rebalanced { group_id }
+            | Event::GroupConfigured { group_id, .. }
+            | Event::PatternsLimited { group_id, .. } => (group_id, ""),
             _ => ("", ""),
         };
         Subject { group_id: Cow::Borrowed(group_id), member_id }
@@ -233,6 +243,11 @@ pub enum OwnedEvent<'a> {
         group_id: &'a str,
         settings: GroupSettings,
     },
+    PatternsLimited {
+        group_id: &'a str,
+        #[serde(borrow)]
+        topics: Vec<&'a str>,
+    },
 }
 
 /// Serializes a state as its size in human-readable formats.
@@ -271,6 +286,7 @@ impl OwnedEvent<'_> {
             OwnedEvent::GroupConfigured { group_id, settings } => {
                 tell(Event::GroupConfigured { group_id, settings: *settings })
             }
+            OwnedEvent::PatternsLimited { group_id, topics } => tell(Event::PatternsLimited { group_id, topics }),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A sink that records effects.
 
+use std::sync::Arc;
+
 use rota_core::{Answer, AppendId, Record, Sink, Ticket, effects::Moment, explain::Rebalance};
 use serde::Serialize;
 
@@ -91,6 +93,13 @@ impl Sink for Recorder<'_> {
         }
         let group_id = group_id.unwrap_or_default().to_owned();
         self.outcome.firings.push(Fired { timer, group_id, from: self.outcome.effects.len() });
+    }
+
+    /// Likewise: what the caller does about it is an event of its own.
+    fn resolving(&mut self, group_id: &Arc<str>, ticket: Ticket) {
+        if let Some(inner) = &mut self.inner {
+            inner.resolving(group_id, ticket);
+        }
     }
 
     /// A replay repeats it, so it is only passed on.

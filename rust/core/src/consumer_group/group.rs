@@ -218,6 +218,8 @@ pub struct ConsumerGroup {
     pub(super) pattern_members: BTreeMap<Arc<str>, usize>,
     /// Whether there are topics that the patterns have not been compared with. Not in the log: true after a load.
     pub topics_are_new: bool,
+    /// The topics that patterns may match; `None`: all. Not in the log: the caller sets it before a resolution.
+    pub visible: Option<BTreeSet<Arc<str>>>,
     /// The deadline of the next resolution, from its arming to its end.
     pub resolution: Option<OpId>,
     /// Until when the metadata hash needs no check, monotonic milliseconds. Not in the log: 0 after a load.
@@ -247,6 +249,7 @@ impl ConsumerGroup {
             patterns: BTreeMap::new(),
             pattern_members: BTreeMap::new(),
             topics_are_new: true,
+            visible: None,
             resolution: None,
             metadata_until_ms: 0,
             write: None,

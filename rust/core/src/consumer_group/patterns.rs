@@ -116,12 +116,13 @@ impl ConsumerGroup {
         is_old || self.topics_are_new || self.pattern_members.keys().any(|pattern| !self.patterns.contains_key(pattern))
     }
 
-    /// What each pattern of a member matches now.
+    /// What each pattern of a member matches now, of the topics that are visible.
     pub fn resolve(&self, topics: &Topics, wall_ms: i64) -> Vec<(Arc<str>, PatternValue)> {
         let matching = |pattern: &Arc<str>| {
             // A log of Kafka's may have a pattern that is too large here: it matches nothing.
             let compiled = Pattern::new(pattern).ok();
-            let names = topics.names().filter(|name| compiled.as_ref().is_some_and(|compiled| compiled.matches(name)));
+            let visible = topics.names().filter(|name| self.visible.as_ref().is_none_or(|names| names.contains(*name)));
+            let names = visible.filter(|name| compiled.as_ref().is_some_and(|compiled| compiled.matches(name)));
             PatternValue { topics: names.cloned().collect(), version: 0, timestamp_ms: wall_ms }
         };
         self.pattern_members.keys().map(|pattern| (Arc::clone(pattern), matching(pattern))).collect()

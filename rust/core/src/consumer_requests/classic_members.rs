@@ -69,7 +69,7 @@ impl Coordinator {
         let identity = group.identify_classic(&member_id, request.instance_id, has_id);
         identity.map_err(|refusal| without_id(refusal.error))?;
         let subscription = classic.subscription().map_err(|_| without_id(ErrorCode::InconsistentGroupProtocol))?;
-        let joining = Joining { member_id, classic: Some(classic), has_id };
+        let joining = Joining { member_id, classic: Some(classic), has_id, ticket };
         self.join_as_heartbeat(step, ticket, request, &subscription, &joining).map_err(without_id)
     }
 

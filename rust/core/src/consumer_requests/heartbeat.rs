@@ -64,6 +64,8 @@ pub(super) struct Joining {
     pub classic: Option<ClassicMemberValue>,
     /// Whether the request has a member id.
     pub has_id: bool,
+    /// The ticket of the request.
+    pub ticket: Ticket,
 }
 
 /// A step of a member, whose records are not yet written.
@@ -205,7 +207,7 @@ impl Coordinator {
             "" => uuid_text(entropy).into(),
             member_id => member_id.into(),
         };
-        let joining = Joining { member_id: Arc::clone(&member_id), classic: None, has_id: true };
+        let joining = Joining { member_id: Arc::clone(&member_id), classic: None, has_id: true, ticket };
         let Stepped { group_id, epoch, assigned, draft, before } = self.step_member(step, request, &joining)?;
         let reply = Reply {
             ticket,
@@ -269,7 +271,7 @@ impl Coordinator {
         let before = self.leave_classic(step, &room, &mut group, &mut draft);
         draft.ended.extend(self.arm(step.now, &mut group, &joining.member_id, outcome.is_reassigned));
         if outcome.resolves {
-            self.arm_resolution(step.now, &mut group);
+            self.arm_resolution(step, &mut group, joining.ticket);
         }
         if outcome.replaced_consumer
             && let Some(image) = self.downgrade_replaced(&group)

@@ -11,12 +11,23 @@ use crate::{
     history::{Cause, Trigger},
     operations::Operation,
     records::{ConsumerRecord, EpochValue},
-    request::Now,
+    request::{Now, Ticket},
 };
 
 impl Coordinator {
+    /// Limits what the patterns of a group match, from its next resolution on, to these topics: those that the client
+    /// may see whose request has it resolve them. An unknown group has no patterns.
+    pub fn limit_patterns(&mut self, group_id: &str, topics: &[&str], now: Now) {
+        self.observe(now);
+        if let Some(group) = self.consumer_groups.get_mut(group_id) {
+            group.visible = Some(topics.iter().map(|topic| Arc::from(*topic)).collect());
+        }
+    }
+
     /// Has the patterns resolved in the next step in which time passes.
-    pub(crate) fn arm_resolution(&mut self, now: Now, group: &mut ConsumerGroup) {
+    pub(crate) fn arm_resolution(&mut self, step: &mut Step<'_>, group: &mut ConsumerGroup, ticket: Ticket) {
+        step.sink.resolving(&group.id, ticket);
+        let now = step.now;
         let what = Operation::ConsumerPatterns(Box::new(Arc::clone(&group.id)));
         group.resolution.get_or_insert_with(|| self.purgatory.watch(now.mono_ms, &[], what));
     }

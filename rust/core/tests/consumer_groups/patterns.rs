@@ -6,7 +6,7 @@ use rota_core::{
     records::{ConsumerRecord, Record},
 };
 
-use crate::scene::{Beat, Scene, beat, join_by, settings};
+use crate::scene::{Beat, Scene, beat, join, join_by, settings};
 
 /// Longer than the time between two resolutions.
 const LATER_MS: u64 = 10_001;
@@ -264,12 +264,61 @@ fn a_snapshot_keeps_patterns_and_their_deadline() {
 #[test]
 fn a_snapshot_of_consumer_groups_in_an_older_format_is_refused() {
     let mut snapshot = resolved("o.*").coordinator.snapshot();
-    assert_eq!(snapshot[0], 6);
-    for older in [4, 5] {
+    assert_eq!(snapshot[0], 7);
+    for older in [4, 5, 6] {
         snapshot[0] = older;
         let refusal = rota_core::Coordinator::restore(&snapshot).unwrap_err().to_string();
-        let start = format!("the snapshot has format {older}, and this release of rota knows format 6;");
+        let start = format!("the snapshot has format {older}, and this release of rota knows format 7;");
         assert!(refusal.starts_with(&start), "{refusal}");
     }
     assert_eq!(Scene::new(settings(0)).coordinator.snapshot()[0], 4, "without consumer groups nothing has changed");
+}
+
+/// What the caller does before a resolution, with an authorizer.
+fn limit(g: &mut Scene, topics: &[&str]) {
+    let now = g.now();
+    g.coordinator.limit_patterns("g", topics, now);
+}
+
+#[test]
+fn patterns_match_only_topics_that_are_visible() {
+    let mut g = Scene::new(settings(0));
+    assert_eq!(g.send(&join_by("m1", ".*")), "1 []");
+    limit(&mut g, &["bar", "nowhere"]);
+    g.tick();
+    assert_eq!(g.records(), "5(m1) 8(m1 e1 prev 0 STABLE 0) | 16(.* bar) 3(2)");
+    assert_eq!(g.send(&beat("m1", 1)), "2 [bar:012]");
+    g.records();
+
+    // What is visible counts until something else is said, and a name that becomes visible is found by a resolution.
+    limit(&mut g, &["bar", "one"]);
+    g.pass(LATER_MS);
+    g.change_topic("new", 9, 1);
+    assert_eq!(g.send(&beat("m1", 2)), "2 -");
+    g.tick();
+    assert_eq!(g.records(), "16(.* bar,one) 3(3)");
+    g.coordinator.check_invariants().unwrap();
+
+    let restored = rota_core::Coordinator::restore(&g.coordinator.snapshot()).unwrap();
+    assert_eq!(restored.snapshot(), g.coordinator.snapshot());
+}
+
+#[test]
+fn topics_are_visible_to_all_unless_the_caller_limits_them() {
+    let mut g = Scene::new(settings(0));
+    limit(&mut g, &[]);
+    assert_eq!(g.send(&join_by("m1", "o.*")), "1 []", "a group that is not there yet has no limit");
+    g.tick();
+    assert_eq!(g.records(), "5(m1) 8(m1 e1 prev 0 STABLE 0) | 16(o.* one) 3(2)");
+}
+
+#[test]
+fn each_resolution_names_the_request_that_causes_it() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", &["one"]));
+    assert_eq!(g.resolving(), [] as [String; 0]);
+    g.send(&join_by("m2", "o.*"));
+    assert_eq!(g.resolving(), ["g by ticket 2"]);
+    g.send(&beat("m1", 2));
+    assert_eq!(g.resolving(), [] as [String; 0], "one is on its way");
 }

@@ -82,6 +82,7 @@ impl<'a> Beat<'a> {
 pub struct Effects {
     pub answers: BTreeMap<Ticket, String>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
+    resolving: Vec<String>,
 }
 
 impl Sink for Effects {
@@ -143,6 +144,10 @@ impl Sink for Effects {
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
         self.appends.push((append_id, records.to_vec()));
+    }
+
+    fn resolving(&mut self, group_id: &Arc<str>, ticket: Ticket) {
+        self.resolving.push(format!("{group_id} by ticket {}", ticket.0));
     }
 }
 
@@ -294,6 +299,11 @@ impl Scene {
             .collect();
         self.seen = self.effects.appends.len();
         batches.join(" | ")
+    }
+
+    /// Which request has the patterns of which group resolved, since the last call.
+    pub fn resolving(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.effects.resolving)
     }
 
     /// All records that were written, but those of failed appends.

@@ -13,7 +13,7 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{access::Access, fan_out::FanOut, reply_to::ReplyTo};
+use super::{Client, access::Access, fan_out::FanOut, reply_to::ReplyTo};
 
 /// Additions of the server to a coordinator's answer.
 #[derive(Debug, Default)]
@@ -76,6 +76,15 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Returns the client that waits for a whole answer.
+    pub fn client(&self) -> Option<&Rc<Client>> {
+        match self {
+            Reply::Whole(to, _) => Some(&to.client),
+            Reply::Fetched(reply, _) => reply.client(),
+            Reply::Part(..) | Reply::PartById(..) | Reply::Discard => None,
+        }
+    }
+
     /// Writes the answer to its destination.
     pub fn write(self, answer: &Answer<'_>) {
         match self {

@@ -1,11 +1,12 @@
 //! What the clients of a node may do.
 
-use std::{rc::Rc, sync::Arc};
+use std::{mem, rc::Rc, sync::Arc};
 
 use rota_core::{
     error::ErrorCode,
     request::{JoinGroup, Request},
 };
+use rota_journal::Event;
 use rota_security::acl::{Authorizer, Operation, ResourceType, Subject};
 use rota_wire::versions::Api;
 
@@ -82,6 +83,21 @@ impl Node {
             client.set_allowed(known.version, group_id);
         }
         allowed
+    }
+
+    /// Limits the patterns that are resolved next to the topics that the clients may describe whose requests have them
+    /// resolved, as Kafka does. Nothing is logged: those clients have not named these topics.
+    pub(super) fn limit_patterns(&mut self) {
+        self.follow_acls();
+        for (partition, group_id, client) in mem::take(&mut self.effects.resolving) {
+            let Some(known) = &self.known_acls else { return };
+            let authorizer = Arc::clone(&known.authorizer);
+            let subject = Subject { principal: client.principal(), host: client.address() };
+            let is_visible = |name: &str| authorizer.allows(subject, Operation::Describe, ResourceType::Topic, name);
+            let visible: Vec<String> = self.known_topics.keys().filter(|name| is_visible(name)).cloned().collect();
+            let topics: Vec<&str> = visible.iter().map(String::as_str).collect();
+            self.on_partition(partition, &Event::PatternsLimited { group_id: &group_id, topics: &topics });
+        }
     }
 
     /// Answers a request with an error, at the position that the answer of its API has for it. No coordinator is asked.

@@ -1,6 +1,6 @@
 //! Effects of events: answers, appends and metrics.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use rota_core::{
     controls::NotDone,
@@ -16,6 +16,7 @@ use rota_journal::{Event, Outcome};
 use super::{journal::Journal, tickets::Tickets};
 use crate::{
     base::{changes::Changes, metrics::Metrics},
+    client::Client,
     log::offsets_log::OffsetsLog,
 };
 
@@ -27,6 +28,10 @@ pub struct Effects {
     outcome: Outcome,
     pub metrics: Metrics,
     changes: Arc<Changes>,
+    /// The groups whose patterns are to be resolved, with the clients that caused it.
+    pub resolving: Vec<(u32, Arc<str>, Rc<Client>)>,
+    /// Whether these are wanted: there is an authorizer.
+    pub limits_patterns: bool,
     /// The receipt of the last request that left one.
     pub receipt: Option<(Ticket, Receipt)>,
 }
@@ -34,9 +39,9 @@ pub struct Effects {
 impl Effects {
     /// Creates the effects over the node's access to the log. `changes` notifies threads that wait for groups to
     /// change.
-    pub fn new(log: OffsetsLog, changes: Arc<Changes>) -> Effects {
+    pub fn new(log: OffsetsLog, changes: Arc<Changes>, limits_patterns: bool) -> Effects {
         let (tickets, outcome, metrics) = (Tickets::default(), Outcome::default(), Metrics::default());
-        Effects { tickets, log, outcome, metrics, changes, receipt: None }
+        Effects { tickets, log, outcome, metrics, changes, resolving: Vec::new(), limits_patterns, receipt: None }
     }
 
     /// Runs an event on a coordinator and writes it to the journal. Errors: a control was refused.
@@ -88,6 +93,14 @@ impl Sink for PartitionSink<'_> {
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
         self.effects.log.append(self.partition, self.epoch, append_id, self.now.wall_ms, records);
+    }
+
+    fn resolving(&mut self, group_id: &Arc<str>, ticket: Ticket) {
+        if self.effects.limits_patterns
+            && let Some(client) = self.effects.tickets.client(ticket)
+        {
+            self.effects.resolving.push((self.partition, Arc::clone(group_id), Rc::clone(client)));
+        }
     }
 
     fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {

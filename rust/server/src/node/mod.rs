@@ -111,6 +111,7 @@ impl Node {
             effects: Effects::new(
                 OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.wakers[at])),
                 Arc::clone(&shared.changes),
+                shared.acls.is_some(),
             ),
             settings,
             place: Place { node_id, ..shared.place.clone() },
@@ -361,6 +362,7 @@ impl Node {
 
     /// Fires every deadline that is due.
     pub fn advance_due(&mut self) {
+        self.limit_patterns();
         let now_ms = self.clock.now().mono_ms;
         self.each_partition(&Event::Advanced(Firing::default()), |coordinator| {
             coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms)

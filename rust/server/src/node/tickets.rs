@@ -1,8 +1,10 @@
 //! Maps tickets to the destinations of their answers.
 
+use std::rc::Rc;
+
 use rota_core::{request::Ticket, response::Answer};
 
-use crate::client::reply::Reply;
+use crate::client::{Client, reply::Reply};
 
 /// The unanswered tickets. A ticket is an index and a use count of the index, so a second answer finds nothing.
 #[derive(Debug, Default)]
@@ -41,6 +43,12 @@ impl Tickets {
         self.free.push(index);
         reply.write(answer);
         true
+    }
+
+    /// Returns the client whose request waits for the answer of `ticket`; `None`: no client does.
+    pub fn client(&self, ticket: Ticket) -> Option<&Rc<Client>> {
+        let place = self.places.get(ticket.0 as u32 as usize)?;
+        place.reply.as_ref().filter(|_| u64::from(place.used) == ticket.0 >> 32)?.client()
     }
 
     /// Returns the number of waiting tickets.
