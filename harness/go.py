@@ -12,8 +12,8 @@ class UnreachableError(RuntimeError):
     """The modules that a program needs cannot be downloaded."""
 
 
-def built(module: Path, name: str) -> Path:
-    """The executable of a Go module. It is kept by `name`.
+def built(module: Path, name: str, package: str = ".") -> Path:
+    """The executable of a package of a Go module. It is kept by `name`.
 
     Raises UnreachableError if its modules cannot be downloaded, and RuntimeError if it does not build, with what Go
     said.
@@ -23,7 +23,7 @@ def built(module: Path, name: str) -> Path:
         fetched = _go(module, "mod", "download")
         if fetched.returncode != 0:
             raise UnreachableError(f"the modules of {name} cannot be downloaded: {fetched.stderr.strip()}")
-        done = _go(module, "build", "-o", str(program), ".")
+        done = _go(module, "build", "-o", str(program), package)
         if done.returncode != 0:
             raise RuntimeError(f"{name} does not build: {done.stdout}{done.stderr}")
 
