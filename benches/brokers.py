@@ -55,13 +55,13 @@ KAFKA_SETTINGS = {"group.max.size": 100_000, "socket.listen.backlog.size": 4_096
 
 
 @contextmanager
-def kafka(core: int | None) -> Iterator[Served]:
-    """Apache Kafka 4.4, one KRaft node, without an initial delay."""
+def kafka(core: int | None, more: Callable[[int], Mapping[str, str]] = lambda _: {}) -> Iterator[Served]:
+    """Apache Kafka 4.4, one KRaft node, without an initial delay; with `more` settings of its port."""
     needs("java", "Kafka")
     needs("mvn", "Kafka")
     with tempfile.TemporaryDirectory(prefix="rota-kafka-", ignore_cleanup_errors=True) as folder:
         port = free_port()
-        settings = [f"{name}={value}" for name, value in KAFKA_SETTINGS.items()]
+        settings = [f"{name}={value}" for name, value in (KAFKA_SETTINGS | dict(more(port))).items()]
         command = [sys.executable, str(KAFKA), "start", str(port), folder, *settings]
         with pinned(core):
             started = subprocess.run(command, check=False, capture_output=True, text=True)

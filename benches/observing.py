@@ -77,11 +77,13 @@ def built(workspace: Path, target: Path, into: Path) -> Path:
     return Path(shutil.copy2(target / "release/examples/heartbeats", into))
 
 
-def instructions(program: Path, count: int, depth: int) -> dict[int, int]:
+def instructions(program: Path, count: int, depth: int, *more: str) -> dict[int, int]:
     """Of each thread of a run; the first is the client's."""
     with tempfile.TemporaryDirectory() as place:
         options = ["--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={place}/out"]
-        subprocess.run(["valgrind", "-q", *options, program, str(count), str(depth)], check=True, capture_output=True)
+        subprocess.run(
+            ["valgrind", "-q", *options, program, str(count), str(depth), *more], check=True, capture_output=True
+        )
         texts = {int(file.name.rpartition("-")[2]): file.read_text() for file in parts(place)}
     return {thread: int(re.findall(r"(?m)^(?:totals|summary): (\d+)", text)[-1]) for thread, text in texts.items()}
 
@@ -91,9 +93,9 @@ def parts(place: str) -> list[Path]:
     return [file for file in Path(place).iterdir() if re.search(r"-\d+$", file.name)]
 
 
-def of_a_heartbeat(program: Path, depth: int) -> float:
+def of_a_heartbeat(program: Path, depth: int, *more: str) -> float:
     """Instructions of the node's thread: of those that are not the client's, the one that has more to do."""
-    short, long = instructions(program, BASE, depth), instructions(program, BASE + MORE, depth)
+    short, long = instructions(program, BASE, depth, *more), instructions(program, BASE + MORE, depth, *more)
     return max(long[thread] - short[thread] for thread in long if thread != 1) / MORE
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benches.brokers import MissingError
-from benches.ratios import arrays, coordinator, disk, joins, logs, plans, sockets, timers
+from benches.ratios import arrays, coordinator, disk, joins, logs, plans, security, sockets, timers
 from benches.ratios.row import Row, as_json, markdown, text
 from benches.ratios.run import ROOT, Plan
 
@@ -51,6 +51,8 @@ PARTS = (
     Part(("PERF-10",), disk.commits),
     Part(("PERF-11", "PERF-13"), plans.assign),
     Part(("PERF-12",), logs.audit),
+    Part(("PERF-14",), security.over_tls),
+    Part(("PERF-14",), security.of_acls),
     Part(("PERF-16",), coordinator.consumer_heartbeats),
     Part(("PERF-16",), plans.targets),
 )

@@ -1,7 +1,7 @@
 //! A server and one member that heartbeats, for counting instructions: `benches/observing.py`.
 //!
 //! ```text
-//! heartbeats COUNT DEPTH     COUNT heartbeats, DEPTH of them in each write; COUNT is a multiple of DEPTH
+//! heartbeats COUNT DEPTH [acls]     COUNT heartbeats, DEPTH of them in each write; COUNT is a multiple of DEPTH
 //! ```
 //!
 //! The member is on the main thread, the server on threads of its own.
@@ -12,7 +12,10 @@ use std::{
     net::TcpStream,
 };
 
-use rota_server::{Server, ServerConfig, Settings};
+use rota_server::{
+    Server, ServerConfig, Settings,
+    acl::{Binding, read_lines},
+};
 
 type Outcome<T> = Result<T, Box<dyn error::Error>>;
 
@@ -86,12 +89,25 @@ fn joined(client: &mut TcpStream) -> Outcome<Vec<u8>> {
     Ok(member(HEARTBEAT, 0).whole())
 }
 
+/// Rights for the member's group, among those for many others.
+fn acls() -> Outcome<Vec<Binding>> {
+    let others = (0..1_000).map(|at| format!("ALLOW User:ana * READ GROUP LITERAL other-{at}\n"));
+    let own = format!("ALLOW User:ANONYMOUS * READ GROUP LITERAL {GROUP}\n");
+    read_lines(&others.chain([own]).collect::<String>()).map_err(|(line, error)| format!("{line}: {error}").into())
+}
+
 fn main() -> Outcome<()> {
-    let arguments: Vec<usize> = env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let [count, depth] = arguments[..] else { return Err("give COUNT and DEPTH".into()) };
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (count, depth, acls) = match arguments[..] {
+        [count, depth] => (count.parse()?, depth.parse()?, None),
+        [count, depth, "acls"] => (count.parse()?, depth.parse()?, Some(acls()?)),
+        _ => return Err("give COUNT and DEPTH, and `acls` for a server with an authorizer".into()),
+    };
+    let (count, depth): (usize, usize) = (count, depth);
     let mut settings = Settings::default();
     settings.set("group.initial.rebalance.delay.ms", "0")?;
-    let server = Server::start(ServerConfig { settings, ..ServerConfig::default() })?;
+    let server = Server::start(ServerConfig { settings, acls, ..ServerConfig::default() })?;
     let mut client = TcpStream::connect(server.address())?;
     client.set_nodelay(true)?;
     let heartbeats = joined(&mut client)?.repeat(depth);

@@ -2,18 +2,23 @@
 //! a successful heartbeat, and writes once.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::ErrorKind,
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use mio::{
-    Events, Interest, Poll, Token,
-    net::{TcpListener, TcpStream},
-};
+use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use rustls::ServerConfig;
 
-use crate::{BenchError, Doing, frames::CORRELATION_AT};
+use crate::{
+    BenchError, Doing,
+    frames::CORRELATION_AT,
+    line::{Filled, Line},
+};
 
 const LISTENER: Token = Token(usize::MAX);
 const READ_BYTES: usize = 64 * 1024;
@@ -23,7 +28,7 @@ const STOP_EVERY: Duration = Duration::from_millis(100);
 const ANSWER_BYTES: usize = 4 + 4 + 2;
 
 struct Client {
-    socket: TcpStream,
+    line: Line,
     read: Vec<u8>,
     write: Vec<u8>,
 }
@@ -33,14 +38,24 @@ pub fn listen(address: SocketAddr) -> Result<(Echo, SocketAddr), BenchError> {
     let what = || format!("listening at {address}");
     let listener = TcpListener::bind(address).doing(what)?;
     let local = listener.local_addr().doing(what)?;
-    Ok((Echo(listener), local))
+    Ok((Echo { listener, tls: None }, local))
 }
 
 /// A listening echo server.
-pub struct Echo(TcpListener);
+pub struct Echo {
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl Echo {
+    /// Speaks TLS.
+    pub fn secured(self, tls: Arc<ServerConfig>) -> Echo {
+        Echo { tls: Some(tls), ..self }
+    }
+}
 
 /// Answers until `stop` is set.
-pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchError> {
+pub fn serve(Echo { mut listener, tls }: Echo, stop: &AtomicBool) -> Result<(), BenchError> {
     let what = || "the echo's event loop".to_owned();
     let mut poll = Poll::new().doing(what)?;
     let mut events = Events::with_capacity(1_024);
@@ -58,7 +73,8 @@ pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchErr
                     socket.set_nodelay(true).doing(what)?;
                     let both = Interest::READABLE | Interest::WRITABLE;
                     poll.registry().register(&mut socket, Token(clients.len()), both).doing(what)?;
-                    clients.push(Some(Client { socket, read: Vec::new(), write: Vec::new() }));
+                    let line = Line::accepted(socket, tls.as_ref()).doing(what)?;
+                    clients.push(Some(Client { line, read: Vec::new(), write: Vec::new() }));
                 }
             } else if let Some(client) = &mut clients[event.token().0]
                 && !client.turn(&mut scratch)
@@ -73,7 +89,7 @@ pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchErr
 impl Client {
     /// Reads and answers all available frames; false when the client is gone.
     fn turn(&mut self, scratch: &mut [u8]) -> bool {
-        if !matches!(fill(&mut self.socket, scratch, &mut self.read), Ok(Filled::Open)) {
+        if !matches!(self.line.fill(scratch, &mut self.read), Ok(Filled::Open)) {
             return false;
         }
         let mut at = 0;
@@ -88,46 +104,6 @@ impl Client {
             at = end;
         }
         self.read.drain(..at);
-        flush(&mut self.socket, &mut self.write).is_ok()
+        self.line.flush(&mut self.write).is_ok()
     }
-}
-
-/// Whether the peer may send more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
-    Open,
-    Closed,
-}
-
-/// Reads all available bytes.
-pub(crate) fn fill(socket: &mut TcpStream, scratch: &mut [u8], bytes: &mut Vec<u8>) -> std::io::Result<Filled> {
-    loop {
-        match socket.read(scratch) {
-            Ok(0) => return Ok(Filled::Closed),
-            Ok(count) => {
-                bytes.extend_from_slice(&scratch[..count]);
-                if count < scratch.len() {
-                    return Ok(Filled::Open);
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Filled::Open),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Writes as many bytes as the socket accepts.
-pub(crate) fn flush(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> std::io::Result<()> {
-    let mut written = 0;
-    while written < bytes.len() {
-        match socket.write(&bytes[written..]) {
-            Ok(count) => written += count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.drain(..written);
-    Ok(())
 }

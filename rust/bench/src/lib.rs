@@ -10,6 +10,7 @@ pub mod crowd;
 pub mod echo;
 pub mod floors;
 pub mod frames;
+mod line;
 pub mod load;
 pub mod passes;
 pub mod stage;

@@ -9,17 +9,20 @@ use std::{
     collections::VecDeque,
     io::ErrorKind,
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use hdrhistogram::Histogram;
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 
 use crate::{
     BenchError, Doing,
     crowd::Seat,
-    echo::{Filled, fill, flush},
     frames::CORRELATION_AT,
+    line::{Filled, Line},
 };
 
 const READ_BYTES: usize = 64 * 1024;
@@ -42,6 +45,8 @@ pub struct LoadPlan {
     pub duration: Duration,
     /// Heartbeats per second in an open loop; `None`: closed loop.
     pub rate: Option<f64>,
+    /// TLS, and the name of the broker in its certificate; `None`: plain sockets.
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
 /// The results of a load.
@@ -71,7 +76,7 @@ pub fn points(ns: &Histogram<u64>) -> Vec<(f64, u64)> {
 }
 
 struct Caller {
-    socket: TcpStream,
+    line: Line,
     frames: Vec<Vec<u8>>,
     next: usize,
     read: Vec<u8>,
@@ -95,7 +100,7 @@ impl Caller {
 
     /// Reads all answers, and calls `each` with the start and error of each.
     fn receive(&mut self, scratch: &mut [u8], mut each: impl FnMut(Instant, u16)) -> Result<usize, BenchError> {
-        if fill(&mut self.socket, scratch, &mut self.read).doing(|| "reading answers".to_owned())? == Filled::Closed {
+        if self.line.fill(scratch, &mut self.read).doing(|| "reading answers".to_owned())? == Filled::Closed {
             return Err(BenchError("the broker has closed a connection".to_owned()));
         }
         let (mut at, mut answers) = (0, 0);
@@ -139,7 +144,7 @@ pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<LoadRe
     if pace.is_none() {
         for caller in &mut callers {
             (0..plan.depth).for_each(|_| caller.ask(began));
-            flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+            caller.line.flush(&mut caller.write).doing(|| "sending heartbeats".to_owned())?;
         }
     }
     let (mut now, mut heard) = (began, began);
@@ -174,7 +179,7 @@ pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<LoadRe
             if pace.is_none() {
                 (0..answers).for_each(|_| caller.ask(now));
             }
-            flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+            caller.line.flush(&mut caller.write).doing(|| "sending heartbeats".to_owned())?;
         }
         if now.duration_since(heard) > PATIENCE {
             return Err(BenchError(format!("no answer from {broker} in {PATIENCE:?}")));
@@ -190,21 +195,20 @@ fn connect(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan, poll: &Poll) -> 
     for at in 0..plan.connections {
         let socket = std::net::TcpStream::connect_timeout(&broker, PATIENCE).doing(what)?;
         socket.set_nodelay(true).doing(what)?;
-        socket.set_nonblocking(true).doing(what)?;
-        let mut socket = TcpStream::from_std(socket);
-        poll.registry().register(&mut socket, Token(at), Interest::READABLE | Interest::WRITABLE).doing(what)?;
+        let mut line = Line::connected(socket, plan.tls.as_ref()).doing(what)?;
+        poll.registry().register(line.socket(), Token(at), Interest::READABLE | Interest::WRITABLE).doing(what)?;
         // With fewer seats than connections, some seats use several connections.
         let first = at % seats.len();
         let frames = seats[first..].iter().step_by(plan.connections).map(Seat::heartbeat).collect();
         let (read, write, since) = (Vec::new(), Vec::new(), VecDeque::new());
-        callers.push(Caller { socket, frames, next: 0, read, write, since, correlation_id: 0, expected_id: 0 });
+        callers.push(Caller { line, frames, next: 0, read, write, since, correlation_id: 0, expected_id: 0 });
     }
     Ok(callers)
 }
 
 fn send_all(callers: &mut [Caller]) -> Result<(), BenchError> {
     for caller in callers.iter_mut().filter(|caller| !caller.write.is_empty()) {
-        flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+        caller.line.flush(&mut caller.write).doing(|| "sending heartbeats".to_owned())?;
     }
     Ok(())
 }

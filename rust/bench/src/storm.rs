@@ -16,8 +16,8 @@ use mio::{Events, Interest, Poll, Token, net::TcpStream};
 use crate::{
     BenchError, Doing,
     crowd::{self, Seat},
-    echo::{Filled, fill, flush},
     frames::{self, Answer},
+    line::{Filled, fill, flush},
 };
 
 const READ_BYTES: usize = 64 * 1024;

@@ -25,7 +25,7 @@ fn seats(count: usize) -> Vec<Seat> {
 
 fn plan(connections: usize, depth: usize, rate: Option<f64>) -> LoadPlan {
     let (warm_up, duration) = (Duration::from_millis(20), Duration::from_millis(200));
-    LoadPlan { connections, depth, warm_up, duration, rate }
+    LoadPlan { connections, depth, warm_up, duration, rate, tls: None }
 }
 
 fn against_the_echo(members: usize, plan: &LoadPlan) -> LoadResult {

@@ -88,7 +88,7 @@ fn bench_load(
 ) -> PyResult<LoadRow> {
     let (broker, seats) = (resolved(broker)?, seats.into_iter().map(seat).collect::<Vec<_>>());
     let (warm_up, duration) = (Duration::from_secs_f64(warm_up_s), Duration::from_secs_f64(seconds));
-    let plan = LoadPlan { connections, depth, warm_up, duration, rate };
+    let plan = LoadPlan { connections, depth, warm_up, duration, rate, tls: None };
     let measured = py.detach(|| load::run(broker, &seats, &plan)).map_err(failed)?;
     let (took, late) = (load::points(&measured.took_ns), load::points(&measured.late_ns));
     Ok((measured.answers, measured.errors, measured.elapsed.as_secs_f64(), took, late))
