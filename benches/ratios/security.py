@@ -114,10 +114,10 @@ def measured(load: subprocess.Popen[str], pid: int) -> Round:
     before = system.cpu_s(pid) or 0.0
     load.stdin.write("go\n")
     load.stdin.flush()
-    answers, errors, seconds, _, p99_us = map(float, load.stdout.readline().split())
+    answers, errors, seconds, _, p99_ns = map(float, load.stdout.readline().split())
     after = system.cpu_s(pid) or 0.0
     # The warm-up of the load is a part of it, and so are its handshakes.
-    return Round(int(answers), int(errors), seconds, p99_us / 1e6, after - before)
+    return Round(int(answers), int(errors), seconds, p99_ns / 1e9, after - before)
 
 
 def in_turns(plan: Plan, folder: str, peers: Sequence[Peer], connections: int) -> list[Result]:

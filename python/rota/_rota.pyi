@@ -133,8 +133,8 @@ __all__ = [
     "bench_map_hits",
     "bench_storm",
     "bench_syncs",
-    "check_tls",
     "certify_names",
+    "check_tls",
     "consumer_record",
     "decode_assignment",
     "decode_cooperative_sticky_user_data",
@@ -2123,6 +2123,10 @@ class Server:
         """How often certificate, key and CAs of clients were read again."""
     def take_reloads(self) -> list[tuple[bool, str]]:
         """Whether files were read again, and which or why not, for each time since the last call."""
+    def set_tls(self, chain: str, key: str, client_ca: str | None, client_auth: str) -> None:
+        """Replace certificate, key and CAs of clients, for new connections. Raises ValueError."""
+    def set_users(self, passwords: dict[str, str]) -> None:
+        """Replace all users, for new connections. Raises ValueError if they are in a file."""
     def set_keys(self, text: str) -> None:
         """Set the keys of the issuer of tokens, for new connections. Raises ValueError if they are no key set."""
     def take_keys(self, text: str | None, failure: str | None = None) -> None:

@@ -12,6 +12,7 @@ from rota import _rota
 from rota.arguments import INT32_MAX, node_id, optional_text, partition_number, text, whole
 from rota.clock import VirtualClock
 from rota.faults import Faults
+from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
@@ -30,57 +31,6 @@ LISTEN = "127.0.0.1:0"
 KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 JOURNAL_RETENTION_BYTES = 1 << 30
 JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
-
-
-class StartReport(NamedTuple):
-    """What a start found in its data directory."""
-
-    lines: list[str]
-    """What was completed, cut or refused; empty after a clean stop."""
-    groups: int
-    offsets: int
-    took_ms: int
-    is_read_only: bool
-    """Kafka wrote the directory, and it is left alone."""
-
-
-class Health(NamedTuple):
-    """How a data directory is, and the files of TLS and users."""
-
-    stopped: str | None
-    """Why nothing is accepted any more, and what to do."""
-    refused: list[str]
-    """Partitions that are refused, and why."""
-    syncs: int
-    """How often the write-ahead file was synced for appends since the start."""
-    sync_seconds: float
-    """How long those syncs took."""
-    compactions: int
-    """How many were finished since the start."""
-    compaction_error: str | None
-    """Why the last one that was given up was."""
-    failing: str | None = None
-    """Why writes fail at the moment, and what to do: a full disk, for example. Each request tries again."""
-    failures: int = 0
-    """How many writes have failed since the start: a disk may be full for a moment only."""
-    last_failure: str | None = None
-    """Why the last of them did."""
-    reload_errors: Sequence[str] = ()
-    """Why files of TLS or users could not be read again: what was read before is still used."""
-
-
-class JournalHealth(NamedTuple):
-    """How a journal is."""
-
-    directory: Path
-    entries: int
-    """Since the start."""
-    bytes: int
-    """Total size of the entries in bytes."""
-    lost: int
-    """Entries that were dropped: the journal says where."""
-    error: str | None
-    """Why the disk does not take it; it is tried again."""
 
 
 class Endpoint(NamedTuple):
@@ -182,27 +132,21 @@ class Server(Faults):
         allow_unsecured_tokens: bool = False,
         jwks_ca: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(settings, Mapping | None):
-            raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
-        written = {name: _written(value) for name, value in (settings or {}).items()}
+        written = _all_written(settings, listen)
         if clock is not None and not isinstance(clock, VirtualClock):
             raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
         # What is within may still be more than there can be.
         whole(nodes, "nodes", 1, wanted="give 1 to 1000")
         _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
-        if written.get("listeners") and listen != LISTEN:
-            raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
         is_open = tls is None and sasl is None and users is None and tokens is None
         named = [listen, advertise, *addresses_in(written)]
-        has_keys = bool(written.get(KEYS_URL))
-        self._access = None if is_open else _access(tls, sasl, users, (tokens, jwks_ca, has_keys), *named)
+        of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
+        self._access = None if is_open else _access(tls, sasl, users, of_tokens, *named)
         protection = (None, None) if self._access is None else self._access.arguments()
-        self._settings = written
-        self._listeners: list[Listener] = []
+        self._settings, self._listeners, self._clock = written, list[Any](), clock
         # It says that the server is starting for as long as that takes.
-        tokens_of_http = (http_token,) if isinstance(http_token, str) else tuple(http_token)
-        self._http = None if http is None else _shown_on(http, self._tls_files, tokens_of_http, allow_anonymous_http)
+        self._http = None if http is None else _shown_on(http, self._tls_files, http_token, allow_anonymous_http)
         shares = (http or "").startswith("https://") or getattr(tls, "is_shared", False)
         try:
             self._inner = _rota.Server(
@@ -226,7 +170,6 @@ class Server(Faults):
             if self._http is not None:
                 self._http.close()
             raise
-        self._clock = clock
         self._fetcher = None if self._access is None else self._access.keep_keys(self._inner)
         if self._http is not None:
             self._show_on(self._http)
@@ -339,6 +282,34 @@ class Server(Faults):
         """
         return self._inner.take_refusals()
 
+    def set_tls(self, tls: bool | Tls) -> None:
+        """Replace certificate, key and CAs of clients, for new connections. `client_config` has the new CA.
+
+        >>> server.set_tls(authority.tls(expired=True))
+
+        Raises ValueError for a wrong file, or if the server was started without TLS.
+        """
+        from rota.security import tls_of
+
+        found = tls_of(tls)
+        if found is None:
+            raise TypeError(f"tls is {tls!r}: give True, or a rota.Tls")
+        self._inner.set_tls(*found.arguments())
+        if self._access is not None:
+            self._access.tls = found
+
+    def set_users(self, users: Mapping[str, str]) -> None:
+        """Replace all users by these, with their passwords, for new connections.
+
+        Connections that exist go on until they authenticate again. Raises ValueError if users are in a file, or if the
+        server was started without users.
+        """
+        if not isinstance(users, Mapping):
+            raise TypeError(f"users is {users!r}: give passwords by user name")
+        self._inner.set_users(dict(users))
+        if self._access is not None:
+            self._access.passwords = dict(users)
+
     def acls(self) -> list[str]:
         """Return the ACLs, a line each, by type and name of their resources.
 
@@ -401,7 +372,7 @@ class Server(Faults):
     def _show_on(self, listener: Listener) -> None:
         """Show the server over HTTP. With TLS the listener reads its certificate again when the server does."""
         if listener.certificate is not None:
-            listener.certificate.follow(lambda: self._inner.tls_reads)
+            listener.certificate.follow(lambda: self._inner.tls_reads, lambda: self._tls_files)
         self._listeners.append(listener)
         listener.subject.show(self._inner, self.health)
 
@@ -640,6 +611,16 @@ def _bytes(value: str | bytes | None, name: str) -> bytes | None:
     return value.encode()
 
 
+def _all_written(settings: Mapping[str, Setting] | None, listen: str) -> dict[str, str]:
+    """Settings as Kafka's own files write them. Raises TypeError, and ValueError for two addresses."""
+    if not isinstance(settings, Mapping | None):
+        raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
+    written = {name: _written(value) for name, value in (settings or {}).items()}
+    if written.get("listeners") and listen != LISTEN:
+        raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
+    return written
+
+
 def _written(value: Setting) -> str:
     """A setting as Kafka's own files write it."""
     if isinstance(value, bool):
@@ -689,8 +670,9 @@ def _access(
     return Access(tls_of(tls, *addresses), sasl, users, *tokens)
 
 
-def _shown_on(address: str, files: Files | None, tokens: tuple[str, ...], is_open: bool) -> Listener:
+def _shown_on(address: str, files: Files | None, token: str | Sequence[str], is_open: bool) -> Listener:
     """A listener for HTTP. What that needs is imported by those who want it: a server starts in milliseconds."""
     from rota.http import listen
 
+    tokens = (token,) if isinstance(token, str) else tuple(token)
     return listen(address, files=files, tokens=tokens, is_open=is_open)

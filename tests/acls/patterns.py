@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,11 +26,11 @@ ACLS = [
 ]
 ROUNDS, ROUND_MS = 12, 500
 BETWEEN_RESOLUTIONS_MS = 11_000
-Pause = Callable[[int], None]
+Pause = Callable[[int], object]
 
 
 class Member:
-    """A member with the pattern, which gives up and takes what it is told to."""
+    """A member with the pattern, which owns what its last answer assigns."""
 
     def __init__(self, client: Asker, name: str) -> None:
         self.client, self.name = client, name
@@ -108,7 +108,9 @@ def played(address: tuple[str, int], passwords: dict[str, str], pause: Pause) ->
 def main() -> None:
     """Play the session, and write the file."""
     host, port = sys.argv[1].rsplit(":", 1)
-    answers = played((host, int(port)), {user: f"{user}-secret" for user in USERS}, lambda ms: time.sleep(ms / 1_000))
+    never = threading.Event()
+    passwords = {user: f"{user}-secret" for user in USERS}
+    answers = played((host, int(port)), passwords, lambda ms: never.wait(ms / 1_000))
     RECORDED.write_text(json.dumps(answers, indent=1) + "\n", "utf-8")
 
 

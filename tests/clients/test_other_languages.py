@@ -60,7 +60,7 @@ WRONG = {
     "ca": Wrong("SSL", "", {"ca": "other"}, "server's certificate", UNTRUSTED),
     "ca-sasl": Wrong("SASL_SSL", "PLAIN", {"ca": "other"}, "server's certificate", UNTRUSTED),
     "topic": Wrong("SASL_SSL", "SCRAM-SHA-512", {"topic": FORBIDDEN}, "is Denied operation = ", ("not authorized", "authorized")),  # noqa: E501
-    "group": Wrong("PLAINTEXT", "", {"group": "other"}, "is Denied operation = ", ("not authorized", "authorized")),
+    "group": Wrong("PLAINTEXT", "", {"group": "other"}, "is Denied operation = ", ("not authorized", "coordinator")),
 }
 # fmt: on
 

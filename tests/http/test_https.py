@@ -1,4 +1,4 @@
-"""`--http` and `--control` with TLS, tokens and client certificates: who is admitted, and what the others are told."""
+"""`--http` and `--control` with TLS, tokens and client certificates: who is admitted, and how others are refused."""
 
 from __future__ import annotations
 

@@ -286,3 +286,41 @@ def test_a_server_without_files_has_nothing_to_read_again() -> None:
     with rota.Server(tls=True, users={"ana": "secret"}) as server:
         assert (server.health(), server.reads_files) == (None, False)
         server.reload()
+
+
+def test_a_test_replaces_the_certificate_and_the_users() -> None:
+    authority, other = rota.Authority(), rota.Authority()
+    with rota.Server(tls=authority.tls(), sasl="PLAIN", users={"ana": "secret"}, http="https://:0") as server:
+
+        def connects(config: dict[str, Any]) -> bool:
+            limits, security = Limits(float("inf"), WITHIN_S), ClientSecurity.of(config)
+            try:
+                SecureConnection((server.host, server.port), "c", limits, deque(), security=security).close()
+            except WireError:
+                return False
+            return True
+
+        first = server.client_config("java")
+        assert connects(first)
+        server.set_tls(other.tls())
+        assert not connects(first), "the client does not know the new CA"
+        assert connects(server.client_config("java"))
+        context = ssl.create_default_context(cadata=other.certificate)
+        with urllib.request.urlopen(f"{server.http_address}/healthz", timeout=WITHIN_S, context=context) as answer:
+            assert answer.status == 200
+        server.set_users({"bob": "another"})
+        assert not connects(server.client_config("java", user="ana", password="secret"))  # noqa: S106 - of a test
+        assert connects(server.client_config("java"))
+        with pytest.raises(ValueError, match="has no"):
+            server.set_tls(rota.Tls("-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----"))
+        assert connects(server.client_config("java"))
+
+
+def test_what_is_not_there_cannot_be_replaced(files: Files) -> None:
+    with rota.Server() as server:
+        with pytest.raises(ValueError, match="no certificate to replace"):
+            server.set_tls(rota.Authority().tls())
+        with pytest.raises(ValueError, match="no users in memory"):
+            server.set_users({"ana": "x"})
+    with rota.Server(users=files.users) as server, pytest.raises(ValueError, match="change the users file"):
+        server.set_users({"ana": "x"})

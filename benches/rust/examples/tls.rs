@@ -4,13 +4,13 @@
 //! tls certificate DIR                      ca.pem, and server.pem with certificate and key, for this machine
 //! tls serve DIR                            a rota server; prints the addresses of its listeners, plain and TLS
 //! tls echo DIR                             the bare echo over TLS; prints its address
-//! tls load DIR PLAIN TLS CONNECTIONS SECONDS RATE
+//! tls load DIR OPEN TLS CONNECTIONS SECONDS RATE
 //! tls reconnect DIR TLS COUNT              COUNT clients that connect at once, each with a whole handshake
 //! ```
 //!
-//! `load` joins over the plain listener (`-`: it makes its members up), and sends heartbeats over the other one, in a
+//! `load` joins over the listener without TLS (`-`: it makes its members up), and sends heartbeats over the other one, in a
 //! closed loop, or RATE a second. It prints `ready`, and starts with a line of standard input. Its result is a line:
-//! answers, errors, seconds, microseconds of the median and of 99 %. Servers end with their standard input.
+//! answers, errors, seconds, nanoseconds of the median and of 99 %. Servers end with their standard input.
 
 use std::{
     env, error, fs,
@@ -51,7 +51,7 @@ fn main() -> Outcome<()> {
         ["certificate", dir] => certificate(Path::new(dir)),
         ["serve", dir] => serve(Path::new(dir)),
         ["echo", dir] => echoes(Path::new(dir)),
-        ["load", dir, plain, tls, connections, seconds, rate] => {
+        ["load", dir, open, tls, connections, seconds, rate] => {
             let rate: f64 = rate.parse()?;
             let (warm_up, duration) = (Duration::from_secs_f64(0.2), Duration::from_secs_f64(seconds.parse()?));
             let name = ServerName::try_from(HOST)?;
@@ -63,7 +63,7 @@ fn main() -> Outcome<()> {
                 rate: (rate > 0.0).then_some(rate),
                 tls: Some((client(Path::new(dir))?, name)),
             };
-            loaded(plain, tls.parse()?, &plan)
+            loaded(open, tls.parse()?, &plan)
         }
         ["reconnect", dir, tls, count] => reconnect(Path::new(dir), tls.parse()?, count.parse()?),
         _ => Err("see the first lines of benches/rust/examples/tls.rs".into()),
@@ -124,32 +124,31 @@ fn echoes(dir: &Path) -> Outcome<()> {
     let (listening, address) = echo::listen(format!("{HOST}:0").parse()?)?;
     let listening = listening.secured(files(dir).load()?.config);
     println!("{address}");
-    static STOP: AtomicBool = AtomicBool::new(false);
-    thread::spawn(|| echo::serve(listening, &STOP));
+    thread::spawn(|| echo::serve(listening, &AtomicBool::new(false)));
     until_closed()
 }
 
-fn seats(plain: &str, members: usize) -> Outcome<Vec<Seat>> {
-    if plain == "-" {
-        let seat = |at| Seat { group: format!("bench-{}", at / GROUP_MEMBERS), member_id: "m".repeat(46), generation: 1 };
+fn seats(open: &str, members: usize) -> Outcome<Vec<Seat>> {
+    if open == "-" {
+        let seat =
+            |at| Seat { group: format!("bench-{}", at / GROUP_MEMBERS), member_id: "m".repeat(46), generation: 1 };
         return Ok((0..members).map(seat).collect());
     }
     let prefix = format!("bench-{}", std::process::id());
-    let plan =
-        CrowdPlan { members, group_members: GROUP_MEMBERS, session_timeout_ms: SESSION_TIMEOUT_MS, prefix };
-    Ok(crowd::assemble(plain.parse()?, &plan)?)
+    let plan = CrowdPlan { members, group_members: GROUP_MEMBERS, session_timeout_ms: SESSION_TIMEOUT_MS, prefix };
+    Ok(crowd::assemble(open.parse()?, &plan)?)
 }
 
-fn loaded(plain: &str, tls: SocketAddr, plan: &LoadPlan) -> Outcome<()> {
-    let seats = seats(plain, plan.connections)?;
+fn loaded(open: &str, tls: SocketAddr, plan: &LoadPlan) -> Outcome<()> {
+    let seats = seats(open, plan.connections)?;
     println!("ready");
     io::stdin().lock().read_line(&mut String::new())?;
     let done = load::run(tls, &seats, plan)?;
-    let us = |share| done.took_ns.value_at_quantile(share) as f64 / 1e3;
+    let ns = |share| done.took_ns.value_at_quantile(share);
     let seconds = done.elapsed.as_secs_f64();
-    println!("{} {} {seconds} {} {}", done.answers, done.errors, us(0.5), us(0.99));
-    if plain != "-" {
-        crowd::dismiss(plain.parse()?, &seats)?;
+    println!("{} {} {seconds} {} {}", done.answers, done.errors, ns(0.5), ns(0.99));
+    if open != "-" {
+        crowd::dismiss(open.parse()?, &seats)?;
     }
     Ok(())
 }

@@ -296,7 +296,7 @@ def listen(
 
     what     what is served there.
     files    the certificate for https://; with CAs of clients, their certificates are enough instead of a token.
-    tokens   the tokens, each of which is enough. Without one, and without CAs of clients, everyone is admitted.
+    tokens   each of them is enough. Without one, and without CAs of clients, everyone is admitted.
     is_open  whether everyone may be admitted on an address that other machines reach.
 
     Raises ValueError if that is no address, needs a certificate or lets in everyone; OSError if it cannot be listened

@@ -82,6 +82,7 @@ class Certificate:
         self._files = files
         self._context = files.context()
         self._reads: Callable[[], int] = lambda: 0
+        self._found: Callable[[], Files | None] = lambda: files
         self._seen = 0
         self._lock = threading.Lock()
         self.error: str | None = None
@@ -92,9 +93,10 @@ class Certificate:
         """Whether clients are asked for certificates."""
         return self._files.asks_clients
 
-    def follow(self, reads: Callable[[], int]) -> None:
-        """Read the files again whenever `reads` has counted another time: how often the listeners have."""
-        self._reads = reads
+    def follow(self, reads: Callable[[], int], found: Callable[[], Files | None]) -> None:
+        """Read the files again whenever `reads` has counted another time: how often the listeners have. `found` tells
+        which files they are then."""
+        self._reads, self._found = reads, found
 
     def context(self) -> ssl.SSLContext:
         """The configuration of a new connection."""
@@ -103,7 +105,7 @@ class Certificate:
             if reads != self._seen:
                 self._seen = reads
                 try:
-                    self._context, self.error = self._files.context(), None
+                    self._context, self.error = (self._found() or self._files).context(), None
                 except ValueError as error:
                     self.error = f"the certificate from before is still used for HTTP: {error}"
             return self._context

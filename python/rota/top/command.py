@@ -46,9 +46,7 @@ def top(
     \b
     Examples:
       rota top
-      rota top --http 10.0.0.7:9644 --waiting
       rota top --http https://kafka.test:9644 --command-config client.properties
-      rota top --match billing --count 1
       rota top --json --interval 5 | jq -r '.groups[].why'
     """
     from rich.console import Console

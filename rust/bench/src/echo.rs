@@ -49,6 +49,7 @@ pub struct Echo {
 
 impl Echo {
     /// Speaks TLS.
+    #[must_use]
     pub fn secured(self, tls: Arc<ServerConfig>) -> Echo {
         Echo { tls: Some(tls), ..self }
     }

@@ -45,7 +45,7 @@ pub fn tls_files((chain, key, client_ca, client_auth): (String, String, Option<S
     })
 }
 
-/// Checks chain, key, CAs of clients and client authentication. Raises ValueError with what is wrong.
+/// Checks chain, key, CAs of clients and client authentication. Raises `ValueError` with what is wrong.
 #[pyfunction]
 #[pyo3(signature = (chain, key, client_ca, client_auth))]
 fn check_tls(chain: String, key: String, client_ca: Option<String>, client_auth: String) -> PyResult<()> {
@@ -74,12 +74,24 @@ pub fn sasl((mechanisms, file, passwords): SaslArguments) -> PyResult<Sasl> {
         None => Users::new(secret),
         Some(path) => Users::of_file(&path, secret).map_err(|error| wrong(error.to_string()))?,
     };
+    add(&mut users, passwords)?;
+    Ok(Sasl { mechanisms: enabled, users: Arc::new(users), tokens: Verifier::default() })
+}
+
+fn add(users: &mut Users, passwords: BTreeMap<String, String>) -> PyResult<()> {
     for (name, password) in passwords {
         for hash in Hash::ALL {
             users.add(&name, credential_of(&name, &password, hash)?);
         }
     }
-    Ok(Sasl { mechanisms: enabled, users: Arc::new(users), tokens: Verifier::default() })
+    Ok(())
+}
+
+/// Converts passwords by user name.
+pub fn users(passwords: BTreeMap<String, String>) -> PyResult<Users> {
+    let mut users = Users::new(random::bytes().ok_or_else(no_random_bytes)?);
+    add(&mut users, passwords)?;
+    Ok(users)
 }
 
 /// Converts ACLs, a line each. Empty lines and comments are skipped.

@@ -144,7 +144,11 @@ impl Server {
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
         acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false
     ))]
-    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
+    #[expect(
+        clippy::too_many_arguments,
+        clippy::fn_params_excessive_bools,
+        reason = "they are options of the class in Python"
+    )]
     fn new(
         py: Python<'_>,
         listen: &str,
@@ -272,6 +276,17 @@ impl Server {
     /// Returns whether files were read again, and which or why not, for each time since the last call.
     fn take_reloads(&self) -> Vec<(bool, String)> {
         self.running.reloader().take_lines()
+    }
+
+    /// Replaces certificate, key and client CAs.
+    fn set_tls(&self, chain: String, key: String, client_ca: Option<String>, client_auth: String) -> PyResult<()> {
+        let files = security::tls_files((chain, key, client_ca, client_auth))?;
+        self.running.set_tls(files).map_err(raised)
+    }
+
+    /// Replaces all users: passwords by name.
+    fn set_users(&self, py: Python<'_>, passwords: BTreeMap<String, String>) -> PyResult<()> {
+        py.detach(|| self.running.set_users(security::users(passwords)?).map_err(raised))
     }
 
     /// Sets the keys of the issuer of tokens, a JSON web key set.

@@ -47,9 +47,31 @@ fn mechanism() -> impl Strategy<Value = &'static str> {
 /// Messages as clients begin with, and what their parts are made of.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let part = prop::sample::select(vec![
-        "n,,", "y,,", "p=tls-unique,,", "n,a=ana,", "n=ana", "n=", ",", "=", "=2C", "=3D", "r=abc", "r=", "c=biws",
-        "p=AAAA", "server-nonce", "m=x", "tokenauth=true", "\u{0}", "ana", PASSWORD, "\u{1}auth=Bearer ", "\u{1}\u{1}",
-        "eyJhbGciOiJub25lIn0.e30.", "é", "\u{feff}",
+        "n,,",
+        "y,,",
+        "p=tls-unique,,",
+        "n,a=ana,",
+        "n=ana",
+        "n=",
+        ",",
+        "=",
+        "=2C",
+        "=3D",
+        "r=abc",
+        "r=",
+        "c=biws",
+        "p=AAAA",
+        "server-nonce",
+        "m=x",
+        "tokenauth=true",
+        "\u{0}",
+        "ana",
+        PASSWORD,
+        "\u{1}auth=Bearer ",
+        "\u{1}\u{1}",
+        "eyJhbGciOiJub25lIn0.e30.",
+        "é",
+        "\u{feff}",
     ]);
     let made = vec(part, 0..12).prop_map(|parts| parts.concat().into_bytes());
     prop_oneof![made, vec(any::<u8>(), 0..200)]

@@ -55,6 +55,14 @@ impl UserStore {
         Ok(())
     }
 
+    /// Replaces all users, for connections from now on. Returns whether it has: users of a file stay.
+    pub fn replace_all(&self, users: Users) -> bool {
+        let _locked = self.lock();
+        let (None, Some(sasl)) = (&self.file, self.sasl()) else { return false };
+        self.publish(&sasl, users);
+        true
+    }
+
     /// Sets the keys of the issuer of tokens, for connections from now on. Returns whether they are others than before.
     pub fn set_keys(&self, keys: Keys) -> bool {
         let _locked = self.lock();

@@ -72,7 +72,10 @@ impl Channel {
             () = sleep(timeout) => Refusal::AuthenticationTimedOut,
         };
         let refusal = match (refusal, state.bad_token()) {
-            (Refusal::NotAuthenticated | Refusal::ClosedByClient, Some(reason)) => Refusal::BadToken(reason),
+            // kafkajs takes a token that is refused for one that is accepted, and sends its next request.
+            (Refusal::NotAuthenticated | Refusal::ClosedByClient | Refusal::NoSasl, Some(reason)) => {
+                Refusal::BadToken(reason)
+            }
             // A client that closes its connection has changed its mind: there is no line.
             (refusal, _) => refusal,
         };

@@ -1,6 +1,6 @@
 //! What the clients of a node may do.
 
-use std::{mem, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use rota_core::{
     error::ErrorCode,
@@ -89,7 +89,8 @@ impl Node {
     /// resolved, as Kafka does. Nothing is logged: those clients have not named these topics.
     pub(super) fn limit_patterns(&mut self) {
         self.follow_acls();
-        for (partition, group_id, client) in mem::take(&mut self.effects.resolving) {
+        // An event may complete an append, behind which another group's request waits.
+        while let Some((partition, group_id, client)) = self.effects.resolving.pop() {
             let Some(known) = &self.known_acls else { return };
             let authorizer = Arc::clone(&known.authorizer);
             let subject = Subject { principal: client.principal(), host: client.address() };

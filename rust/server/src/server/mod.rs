@@ -32,7 +32,7 @@ use std::{
 
 use rota_security::{
     acl::{Authorizer, Binding},
-    sasl::Sasl,
+    sasl::{Sasl, users::Users},
     tls::{BadTls, TlsFiles},
     token::keys::Keys,
 };
@@ -69,6 +69,7 @@ use crate::{
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ServerConfig {
     /// `HOST:PORT` of the first node; the others have the following ports. Port 0 chooses free ports. Not used with the
     /// setting `listeners`.
@@ -296,6 +297,25 @@ impl Server {
         self.reloader.reload(&self.shared);
         let errors = self.reloader.errors();
         if errors.is_empty() { Ok(()) } else { Err(ServerError::NotReloaded(errors.join("; "))) }
+    }
+
+    /// Replaces certificate, key and CAs of clients, for new connections. Errors: they cannot be used, or the server has
+    /// none to replace.
+    pub fn set_tls(&self, files: TlsFiles) -> Result<(), ServerError> {
+        if self.shared.tls().is_none() {
+            let none = "the server has no certificate to replace: start it with one";
+            return Err(BadTls::Settings(none.to_owned()).into());
+        }
+        Ok(self.reloader.replace_tls(&self.shared, files)?)
+    }
+
+    /// Replaces all users, for new connections. Errors: they are in a file, or the server has none to replace.
+    pub fn set_users(&self, users: Users) -> Result<(), ServerError> {
+        if self.shared.users().replace_all(users) {
+            return Ok(());
+        }
+        let other = "the server has no users in memory: change the users file, or start it with users";
+        Err(BadTls::Settings(other.to_owned()).into())
     }
 
     /// Sets the keys of the issuer of tokens, for new connections.

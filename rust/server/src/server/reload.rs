@@ -16,7 +16,11 @@ use std::{
     time::Duration,
 };
 
-use rota_security::{pem::Source, tls::TlsFiles, token::keys::Keys};
+use rota_security::{
+    pem::Source,
+    tls::{BadTls, Tls, TlsFiles},
+    token::keys::Keys,
+};
 
 use crate::{
     base::{
@@ -75,6 +79,7 @@ impl Part {
 /// Lines for the operator, and the files.
 #[derive(Debug)]
 struct State {
+    tls_files: Option<TlsFiles>,
     tls: Part,
     users: Part,
     keys: Part,
@@ -84,7 +89,6 @@ struct State {
 /// The files of a running server.
 #[derive(Debug)]
 pub struct Reloader {
-    tls: Option<TlsFiles>,
     keys: Option<KeySource>,
     /// How often certificate, key and CAs were read again.
     tls_reads: AtomicU64,
@@ -100,12 +104,13 @@ impl Reloader {
         };
         let of_tls = tls.map(paths).unwrap_or_default();
         let state = State {
+            tls_files: tls.cloned(),
             tls: Part::new(of_tls),
             users: Part::new(users.map(Path::to_path_buf).into_iter().collect()),
             keys: Part::new(of_keys),
             lines: VecDeque::new(),
         };
-        Reloader { tls: tls.cloned(), keys: keys.cloned(), tls_reads: AtomicU64::new(0), state: Mutex::new(state) }
+        Reloader { keys: keys.cloned(), tls_reads: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
     /// Whether there are files, or keys at a URL.
@@ -147,7 +152,7 @@ impl Reloader {
     }
 
     fn read(&self, state: &mut State, shared: &SharedState, [tls_is_due, users_are_due, keys_are_due]: [bool; 3]) {
-        let State { tls, users, keys, lines } = state;
+        let State { tls_files, tls, users, keys, lines } = state;
         let again = |part: &mut Part, lines: &mut VecDeque<(bool, String)>, read: &dyn Fn() -> Result<(), String>| {
             if part.files.is_empty() {
                 return;
@@ -160,7 +165,7 @@ impl Reloader {
             push(lines, part.error.is_none(), line);
         };
         if tls_is_due {
-            again(tls, lines, &|| self.read_tls(shared));
+            again(tls, lines, &|| self.read_tls(shared, tls_files.as_ref()));
         }
         if users_are_due {
             again(users, lines, &|| shared.users().read_again());
@@ -200,10 +205,25 @@ impl Reloader {
         }
     }
 
-    fn read_tls(&self, shared: &SharedState) -> Result<(), String> {
-        let Some(files) = &self.tls else { return Ok(()) };
-        shared.set_tls(files.load().map_err(|error| error.to_string())?);
+    /// Replaces certificate, key and CAs of clients, and their files. Errors: they cannot be used; then nothing has
+    /// changed.
+    pub fn replace_tls(&self, shared: &SharedState, files: TlsFiles) -> Result<(), BadTls> {
+        let state = &mut *self.state();
+        let part = Part::new(paths(&files));
+        let loaded = files.load()?;
+        (state.tls, state.tls_files) = (part, Some(files));
+        self.publish_tls(shared, loaded);
+        Ok(())
+    }
+
+    fn publish_tls(&self, shared: &SharedState, loaded: Tls) {
+        shared.set_tls(loaded);
         self.tls_reads.fetch_add(1, Ordering::Release);
+    }
+
+    fn read_tls(&self, shared: &SharedState, files: Option<&TlsFiles>) -> Result<(), String> {
+        let Some(files) = files else { return Ok(()) };
+        self.publish_tls(shared, files.load().map_err(|error| error.to_string())?);
         Ok(())
     }
 
