@@ -13,7 +13,7 @@ use std::{
 };
 
 use rota_log::{
-    Append, Completions, FencedLog, LogRecord, SegmentStore,
+    Append, BatchKind, Completions, FencedLog, LogRecord, SegmentStore,
     files::DiskFiles,
     store::{Durability, StoreOptions},
 };
@@ -59,7 +59,8 @@ fn floor(dir: &Path, seconds: f64) -> io::Result<f64> {
 }
 
 fn append(partition: i32, id: u64) -> Append<Vec<LogRecord>> {
-    Append { partition, epoch: 0, id, timestamp_ms: 1_700_000_000_000, batch: vec![offset_record(id)] }
+    let (timestamp_ms, kind) = (1_700_000_000_000, BatchKind::Plain);
+    Append { partition, epoch: 0, id, timestamp_ms, kind, batch: vec![offset_record(id)] }
 }
 
 /// So many requesters, each with one commit in flight, over the partitions: commits a second, syncs a second.
