@@ -301,7 +301,7 @@ impl Scene {
         batches.join(" | ")
     }
 
-    /// Which request has the patterns of which group resolved, since the last call.
+    /// The groups whose patterns are to be resolved, each with the ticket that causes it, since the last call.
     pub fn resolving(&mut self) -> Vec<String> {
         std::mem::take(&mut self.effects.resolving)
     }
