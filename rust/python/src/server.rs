@@ -144,11 +144,7 @@ impl Server {
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
         acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false
     ))]
-    #[expect(
-        clippy::too_many_arguments,
-        clippy::fn_params_excessive_bools,
-        reason = "they are options of the class in Python"
-    )]
+    #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "named options in Python")]
     fn new(
         py: Python<'_>,
         listen: &str,
