@@ -9,6 +9,7 @@ use rota_engine::{
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
+    compaction::{self, Own},
     grpc::{Failure, code},
     keys::Keys,
     line::{Line, Shared},
@@ -71,13 +72,15 @@ struct Inner {
     /// Appends.
     lanes: Vec<Line>,
     views: watch::Sender<Option<Arc<View>>>,
-    watcher: std::sync::Mutex<Option<JoinHandle<()>>>,
+    own: Arc<Own>,
+    /// The watch and the compactions.
+    tasks: std::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Ok(Some(watcher)) = self.watcher.get_mut().map(Option::take) {
-            watcher.abort();
+        for task in self.tasks.get_mut().into_iter().flatten() {
+            task.abort();
         }
     }
 }
@@ -91,8 +94,8 @@ impl EtcdEngine {
         let lanes = (0..shared.config.lanes.max(1)).map(|lane| Line::new(&shared, lane)).collect();
         let (control, bulk) = (Line::new(&shared, 0), Line::new(&shared, 1));
         let (views, _) = watch::channel(None);
-        let watcher = std::sync::Mutex::default();
-        let inner = Inner { shared, keys, control, bulk, lanes, views, watcher };
+        let (own, tasks) = (Arc::default(), std::sync::Mutex::default());
+        let inner = Inner { shared, keys, control, bulk, lanes, views, own, tasks };
         let engine = EtcdEngine { inner: Arc::new(inner) };
         let meta = engine.begin().await.map_err(|failure| OpenError::Failed(name.clone(), failure))?;
         if meta.format > FORMAT {
@@ -122,10 +125,14 @@ impl EtcdEngine {
     }
 
     fn watch(&self) {
-        let Inner { shared, keys, views, .. } = &*self.inner;
+        let Inner { shared, keys, views, own, .. } = &*self.inner;
         let watcher = Watcher::new(Arc::clone(shared), keys.clone(), views.clone());
-        if let Ok(mut task) = self.inner.watcher.lock() {
-            *task = Some(tokio::spawn(watcher.run()));
+        if let Ok(mut tasks) = self.inner.tasks.lock() {
+            tasks.push(tokio::spawn(watcher.run()));
+            if let Some(keep) = shared.config.keep {
+                let compactions = compaction::run(Arc::clone(shared), Arc::clone(own), views.subscribe(), keep);
+                tasks.push(tokio::spawn(compactions));
+            }
         }
     }
 
@@ -168,7 +175,10 @@ impl EtcdEngine {
         let (history, control, bulk) = (request.history, &self.inner.control, &self.inner.bulk);
         match &request.body {
             Body::Register(body) => self.one(control, history, body).await,
-            Body::Beat(body) => self.one(control, history, body).await,
+            Body::Beat(body) => {
+                self.inner.own.beats(body.node);
+                self.one(control, history, body).await
+            }
             Body::Claim(body) => self.one(control, history, body).await,
             Body::Append(body) => self.one(self.lane(body.partition), history, body).await,
             Body::Read(body) => self.read(history, body).await,

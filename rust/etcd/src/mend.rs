@@ -9,17 +9,15 @@ use rota_engine::Revision;
 use tokio::time::timeout;
 
 use crate::{
+    compaction,
     engine::EtcdEngine,
     grpc::Failure,
-    proto::{
-        AlarmAction, AlarmRequest, AlarmResponse, AlarmType, CompactionRequest, CompactionResponse, DefragmentRequest,
-        DefragmentResponse,
-    },
+    proto::{AlarmAction, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse},
     space::{self, Member},
     url::Endpoint,
 };
 
-/// Defragmentation and physical compaction rewrite the file.
+/// Defragmentation rewrites the file.
 const REWRITE: Duration = Duration::from_mins(2);
 
 /// What etcd raised an alarm for.
@@ -40,14 +38,7 @@ impl EtcdEngine {
     /// Forgets what keys had before a revision. Their present values stay. Returns after the space is free for new
     /// pages; the file does not shrink.
     pub async fn compact(&self, revision: Revision) -> Result<(), Failure> {
-        let request = CompactionRequest { revision: revision.0 as i64, physical: true };
-        let compacted = self.control().unary_within("/etcdserverpb.KV/Compact", &request, REWRITE).await;
-        match compacted {
-            Ok(CompactionResponse {}) => Ok(()),
-            // Another compaction was earlier.
-            Err(Failure::Status { message, .. }) if message.contains("has been compacted") => Ok(()),
-            Err(failure) => Err(failure),
-        }
+        compaction::compact(self.control(), revision).await
     }
 
     /// Shrinks a member's file. The member answers nothing meanwhile.

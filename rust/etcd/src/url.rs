@@ -51,6 +51,8 @@ pub struct Config {
     pub timeout: Duration,
     /// A watch that shows nothing for this time is begun anew on another member.
     pub stall: Duration,
+    /// Revisions older than this are forgotten, by the first node that beats. `None`: by etcd itself, or never.
+    pub keep: Option<Duration>,
     /// Connections for appends.
     pub lanes: usize,
     /// The space that etcd was given, for versions before 3.6, which do not say it.
@@ -60,6 +62,8 @@ pub struct Config {
 /// etcd's own default.
 pub const QUOTA_BYTES: u64 = 2 << 30;
 const PORT: u16 = 2379;
+/// A watch that is slower than this begins anew, and so does a load.
+const KEEP: Duration = Duration::from_mins(1);
 
 /// A text that names no engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +90,11 @@ impl Config {
             ("etcd", Some(_)) => return Err(bad("TLS files are for etcds, and the scheme is etcd")),
             _ => return Err(bad("the scheme is neither etcd nor etcds")),
         };
+        let (rest, keep) = match rest.split_once('?') {
+            None => (rest, true),
+            Some((rest, "compact=off")) => (rest, false),
+            Some(_) => return Err(bad("the only option is compact=off")),
+        };
         let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
         if prefix.is_empty() {
@@ -104,6 +113,7 @@ impl Config {
             tls,
             timeout: Duration::from_secs(1),
             stall: Duration::from_secs(3),
+            keep: keep.then_some(KEEP),
             lanes: 2,
             quota_bytes: QUOTA_BYTES,
         })

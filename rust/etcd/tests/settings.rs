@@ -8,6 +8,8 @@ fn a_url_names_members_prefix_and_user() {
     let endpoints: Vec<String> = config.endpoints.iter().map(ToString::to_string).collect();
     assert_eq!(endpoints, ["h1:2379", "h2:2379", "[::1]:4001"]);
     assert_eq!(config.prefix, "/rota/a");
+    assert!(config.keep.is_some());
+    assert_eq!(Config::parse("etcd://h1/r?compact=off", None).expect("a URL").keep, None);
     assert_eq!(config.user.map(|user| (user.name, user.password)), Some(("rota".to_owned(), "p@ss".to_owned())));
     assert_eq!(Config::parse("etcd://u:p@h1/r", None).expect("a URL").name(), "etcd://h1:2379/r");
 }
@@ -24,6 +26,7 @@ fn bad_urls_are_refused_without_their_password() {
         ("etcd://h1:2379,/rota", "not HOST:PORT"),
         ("etcd://rota@h1:2379/rota", "no password"),
         ("etcd://rota:%zz@h1:2379/rota", "no password"),
+        ("etcd://h1:2379/rota?compact=no", "the only option"),
         ("etcds://rota:secret@h1:2379/rota", "no CA certificates"),
     ] {
         let error = Config::parse(url, None).expect_err(url).to_string();

@@ -30,6 +30,7 @@ impl Etcd {
         config.timeout = Duration::from_secs(30);
         // Else a watch that shows too little is begun anew before a test sees it.
         config.stall = PATIENCE;
+        config.keep = None;
         config
     }
 

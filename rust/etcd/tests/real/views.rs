@@ -7,10 +7,10 @@ use rota_engine::{
     requests::{Content, PutBeat, Register, Registered},
 };
 use rota_etcd::{
-    Config, EtcdEngine,
+    Config, EtcdEngine, Failure,
     grpc::{Answers, Connection},
     keys::Keys,
-    proto::{WatchCreateRequest, WatchRequest, WatchResponse},
+    proto::{RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse},
 };
 
 use crate::{
@@ -88,6 +88,37 @@ fn a_watch_goes_on_after_a_restart() {
         etcd.restart(0);
         beat(&engine, history, 1).await;
         shown(&engine, 1).await;
+    });
+}
+
+#[test]
+fn the_first_node_that_beats_forgets_old_revisions() {
+    run(|| async {
+        let etcd = Etcd::start(1, &[]);
+        let config = Config { keep: Some(Duration::from_millis(400)), ..etcd.config() };
+        let engine = open(&config).await;
+        let history = history(&engine).await;
+        register(&engine, history).await;
+        let old = beat(&engine, history, 1).await;
+        let connection = Connection::open(&config.endpoints[0], None, PATIENCE).await.expect("a connection");
+        let key = Keys::new(&config.prefix).history();
+        let request = RangeRequest { key, revision: old.0 as i64, ..RangeRequest::default() };
+        let began = Instant::now();
+        for counter in 2.. {
+            beat(&engine, history, counter).await;
+            let read: Result<RangeResponse, Failure> = connection.unary("/etcdserverpb.KV/Range", &request, None).await;
+            match read {
+                Ok(_) => assert!(began.elapsed() < PATIENCE, "nothing is forgotten"),
+                Err(failure) => {
+                    assert!(failure.to_string().contains("has been compacted"), "{failure}");
+                    break;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The watch goes on.
+        beat(&engine, history, 1 << 20).await;
+        shown(&engine, 1 << 20).await;
     });
 }
 
