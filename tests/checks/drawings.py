@@ -30,6 +30,7 @@ NOTES = {
     "node": "one thread's state",
     "faults": "injected errors, pauses",
     "client": "answers back to a client",
+    "transactions": "exactly-once",
     "topics": "topics and messages",
     "log": "data directory",
     "rota-core": "the state machine",

@@ -198,6 +198,7 @@ impl Server {
             trace,
             data,
             journal,
+            transactions: None,
         };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })

@@ -17,6 +17,7 @@
 //! | `faults/` | faults that a test injects |
 //! | `client/` | the reply path to a client: the destination of answers, and the trace |
 //! | `topics/` | the topic table and messages, without connections |
+//! | `transactions/` | the coordinators of transactions, which all nodes share, and their log |
 //! | `log/` | the log under `__consumer_offsets`, and the data directory |
 //! | `base/` | time, random bits, settings, errors, addresses, partition owners, metrics |
 //!
@@ -34,6 +35,8 @@ mod base;
 mod log;
 
 pub mod topics;
+
+mod transactions;
 
 mod client;
 

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use crate::{
     read::{Reader, WireError},
     requests::read_strs,
-    versions::{self, APIS, Api, SASL_APIS},
+    versions::{self, APIS, Api},
     write::Writer,
 };
 
@@ -63,11 +63,11 @@ const FINALIZED_FEATURES_EPOCH: u32 = 1;
 const FINALIZED_FEATURES: u32 = 2;
 
 /// Writes an `ApiVersions` answer, v0–5, with every served API, or with none if `error` is not 0. `group_version` is the
-/// level of that feature, 0 or 1. `has_sasl` adds the APIs of authentication.
-pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, group_version: i16, has_sasl: bool) {
+/// level of that feature, 0 or 1. `also` has the other APIs of the listener.
+pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, group_version: i16, also: &[&'static [Api]]) {
     let mut served: Vec<&Api> = if error == 0 { APIS.iter().collect() } else { Vec::new() };
-    if error == 0 && has_sasl {
-        served.extend(&SASL_APIS);
+    if error == 0 {
+        served.extend(also.iter().copied().flatten());
         served.sort_by_key(|api| api.key);
     }
     out.i16(error);

@@ -8,6 +8,7 @@ use crate::{
 
 pub(crate) mod answers;
 pub(crate) mod groups;
+mod transactions;
 
 const BOOL: Kind = Kind::Bool;
 const INT8: Kind = Kind::Fixed(1);
@@ -20,6 +21,7 @@ const BYTES: Kind = Kind::Bytes;
 const SUBSCRIPTION: Kind = Kind::Subscription;
 const ASSIGNMENT: Kind = Kind::Assignment;
 static INT32S: Kind = INT32;
+static INT64S: Kind = INT64;
 static STRS: Kind = STR;
 
 static PRODUCE: [Field; 4] = [
@@ -260,6 +262,11 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
         versions::CONSUMER_GROUP_DESCRIBE => Some(&CONSUMER_GROUP_DESCRIBE),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
+        versions::ADD_PARTITIONS_TO_TXN => Some(&transactions::ADD_PARTITIONS_TO_TXN),
+        versions::ADD_OFFSETS_TO_TXN => Some(&transactions::ADD_OFFSETS_TO_TXN),
+        versions::END_TXN => Some(&transactions::END_TXN),
+        versions::DESCRIBE_TRANSACTIONS => Some(&transactions::DESCRIBE_TRANSACTIONS),
+        versions::LIST_TRANSACTIONS => Some(&transactions::LIST_TRANSACTIONS),
         _ => None,
     }
 }

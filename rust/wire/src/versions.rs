@@ -40,6 +40,12 @@ pub const DELETE_TOPICS: i16 = 20;
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// Key of `OffsetForLeaderEpoch`.
 pub const OFFSET_FOR_LEADER_EPOCH: i16 = 23;
+/// Key of `AddPartitionsToTxn`.
+pub const ADD_PARTITIONS_TO_TXN: i16 = 24;
+/// Key of `AddOffsetsToTxn`.
+pub const ADD_OFFSETS_TO_TXN: i16 = 25;
+/// Key of `EndTxn`.
+pub const END_TXN: i16 = 26;
 /// Key of `DescribeAcls`.
 pub const DESCRIBE_ACLS: i16 = 29;
 /// Key of `CreateAcls`.
@@ -64,6 +70,10 @@ pub const DESCRIBE_USER_SCRAM_CREDENTIALS: i16 = 50;
 pub const ALTER_USER_SCRAM_CREDENTIALS: i16 = 51;
 /// Key of `DescribeCluster`.
 pub const DESCRIBE_CLUSTER: i16 = 60;
+/// Key of `DescribeTransactions`.
+pub const DESCRIBE_TRANSACTIONS: i16 = 65;
+/// Key of `ListTransactions`.
+pub const LIST_TRANSACTIONS: i16 = 66;
 /// Key of `ConsumerGroupHeartbeat`.
 pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 /// Key of `ConsumerGroupDescribe`.
@@ -154,8 +164,18 @@ pub static APIS: [Api; 32] = [
 pub static SASL_APIS: [Api; 2] =
     [api(SASL_HANDSHAKE, "SaslHandshake", 0, 1, NEVER), api(SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2)];
 
+/// The APIs of transactions, by key. Only a server that serves transactions advertises and answers them; none does yet
+/// (docs/transactions.md).
+pub static TRANSACTION_APIS: [Api; 5] = [
+    api(ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 3, 3),
+    api(ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3),
+    api(END_TXN, "EndTxn", 0, 4, 3),
+    api(DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
+    api(LIST_TRANSACTIONS, "ListTransactions", 0, 1, 0),
+];
+
 /// Returns the API with this key; `None` if it is not served.
 pub fn find(key: i16) -> Option<&'static Api> {
     let found = APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| &APIS[index]);
-    found.or_else(|| SASL_APIS.iter().find(|api| api.key == key))
+    found.or_else(|| SASL_APIS.iter().chain(&TRANSACTION_APIS).find(|api| api.key == key))
 }

@@ -556,7 +556,7 @@ fn a_listing_is_written_in_every_version() {
 #[test]
 fn api_versions_lists_every_api_in_every_version() {
     for (_, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
-        discovery::api_versions(out, version, 0, 1, false);
+        discovery::api_versions(out, version, 0, 1, &[]);
     }) {
         let listed: Vec<_> = read.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
         let served: Vec<_> = APIS.iter().map(|api| (api.key, api.min, api.max)).collect();
@@ -569,7 +569,7 @@ fn api_versions_lists_every_api_in_every_version() {
 fn api_versions_tells_the_level_of_the_group_protocol() {
     for level in [0, 1] {
         for (version, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
-            discovery::api_versions(out, version, 0, level, false);
+            discovery::api_versions(out, version, 0, level, &[]);
         }) {
             let supported: Vec<_> =
                 read.supported_features.iter().map(|one| (&*one.name, one.min_version, one.max_version)).collect();

@@ -3,6 +3,7 @@
 use rota_wire::{
     Writer,
     discovery::{self, ApiVersionsBody},
+    versions::{Api, SASL_APIS, TRANSACTION_APIS},
     write::begin_answer,
 };
 
@@ -29,8 +30,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = ApiVersionsBody::read(header.version, context.body())?;
     let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
     let group_version = i16::from(context.node.settings().consumer_groups().enabled);
-    let has_sasl = client.listener().protocol.has_sasl();
-    Ok(context.write(|out| discovery::api_versions(out, header.version, error, group_version, has_sasl)))
+    let mut also: Vec<&'static [Api]> = Vec::new();
+    if client.listener().protocol.has_sasl() {
+        also.push(&SASL_APIS);
+    }
+    if context.node.serves_transactions() {
+        also.push(&TRANSACTION_APIS);
+    }
+    Ok(context.write(|out| discovery::api_versions(out, header.version, error, group_version, &also)))
 }
 
 /// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request.

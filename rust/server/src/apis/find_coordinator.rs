@@ -7,7 +7,6 @@ use rota_wire::discovery::{self, FindCoordinatorBody, FoundCoordinator};
 use super::context::{Context, Outcome};
 
 const INVALID_REQUEST: i16 = 42;
-const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 
 const KEY_TYPE_GROUP: i8 = 0;
 const KEY_TYPE_TRANSACTION: i8 = 1;
@@ -16,8 +15,10 @@ const KEY_TYPE_TRANSACTION: i8 = 1;
 const NO_TRANSACTIONS: &str = "this server has no transactions: configure the producer without a transactional id";
 
 const NODE_IS_DOWN: &str = "the node that coordinates the group is down";
+const TRANSACTIONS_NODE_IS_DOWN: &str = "the node that coordinates the transactional id is down";
 
 const GROUP_REFUSED: &str = "Group authorization failed.";
+const TRANSACTION_REFUSED: &str = "Transactional Id authorization failed.";
 
 const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
 
@@ -27,7 +28,8 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = FindCoordinatorBody::read(version, context.body())?;
     let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
     // From version 4 on, as Kafka, without a message.
-    let group_refused = if version < 4 { GROUP_REFUSED } else { "" };
+    let (group_refused, transaction_refused) =
+        if version < 4 { (GROUP_REFUSED, TRANSACTION_REFUSED) } else { ("", "") };
     let access = context.access();
     let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
     let find = |key: &str| match body.key_type {
@@ -46,7 +48,20 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             let port = i32::from(listener.port_of(node_id));
             FoundCoordinator { error: 0, message: None, node_id, host: &host, port }
         }
-        KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
+        KEY_TYPE_TRANSACTION if !node.serves_transactions() => {
+            refused(ErrorCode::TransactionalIdAuthorizationFailed.code(), NO_TRANSACTIONS)
+        }
+        KEY_TYPE_TRANSACTION if !access.allows(Operation::Describe, ResourceType::TransactionalId, key) => {
+            refused(ErrorCode::TransactionalIdAuthorizationFailed.code(), transaction_refused)
+        }
+        KEY_TYPE_TRANSACTION if node.outages().is_down(node.transaction_owner(key)) => {
+            refused(ErrorCode::CoordinatorNotAvailable.code(), TRANSACTIONS_NODE_IS_DOWN)
+        }
+        KEY_TYPE_TRANSACTION => {
+            let node_id = node.transaction_owner(key);
+            let port = i32::from(listener.port_of(node_id));
+            FoundCoordinator { error: 0, message: None, node_id, host: &host, port }
+        }
         _ => refused(INVALID_REQUEST, BAD_KEY_TYPE),
     };
     Ok(context.write(|out| discovery::find_coordinator(out, version, &body.keys, find)))

@@ -5,6 +5,8 @@
 //! with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
 
 mod acls;
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_user_scram_credentials;
 mod api_versions;
 mod consumer_group_describe;
@@ -21,7 +23,9 @@ mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_transactions;
 mod describe_user_scram_credentials;
+mod end_txn;
 pub mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -31,6 +35,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -112,6 +117,23 @@ static HANDLERS: [(i16, Handler); 32] = [
     (versions::CONSUMER_GROUP_DESCRIBE, consumer_group_describe::handle),
 ];
 
+/// The APIs of transactions, by key, where they are served.
+static TRANSACTION_HANDLERS: [(i16, Handler); 5] = [
+    (versions::ADD_PARTITIONS_TO_TXN, add_partitions_to_txn::handle),
+    (versions::ADD_OFFSETS_TO_TXN, add_offsets_to_txn::handle),
+    (versions::END_TXN, end_txn::handle),
+    (versions::DESCRIBE_TRANSACTIONS, describe_transactions::handle),
+    (versions::LIST_TRANSACTIONS, list_transactions::handle),
+];
+
+/// Returns the handler of an API; `None` if the server does not serve it.
+fn handler_of(node: &Node, key: i16) -> Option<Handler> {
+    let find = |handlers: &[(i16, Handler)]| {
+        handlers.binary_search_by_key(&key, |(key, _)| *key).ok().map(|index| handlers[index].1)
+    };
+    find(&HANDLERS).or_else(|| find(&TRANSACTION_HANDLERS).filter(|_| node.serves_transactions()))
+}
+
 /// APIs that do not use the topic table, and so need not read changes of other nodes first.
 const KNOW_NO_TOPICS: RangeInclusive<i16> = versions::JOIN_GROUP..=versions::SYNC_GROUP;
 
@@ -150,10 +172,10 @@ fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
         client.pause_as(&member);
         return Ok(Handled::Paused);
     }
-    let Ok(index) = HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) else { return Ok(Handled::Close) };
+    let Some(handle) = handler_of(node, header.api.key) else { return Ok(Handled::Close) };
     node.begin_request(header.api.key);
     let answer_start = client.out_bytes();
-    let handled = HANDLERS[index].1(&mut Context::new(node, client, &header, body));
+    let handled = handle(&mut Context::new(node, client, &header, body));
     node.end_request();
     node.keep_repeatable(client, frame, answer_start);
     match node.disturb(header.api.key) {
@@ -172,15 +194,19 @@ fn disturbed(handled: Handled, disturbance: Disturbance) -> Handled {
 
 #[cfg(test)]
 mod tests {
-    use rota_wire::versions::APIS;
+    use rota_wire::versions::{APIS, Api, TRANSACTION_APIS};
 
-    use super::HANDLERS;
+    use super::{HANDLERS, Handler, TRANSACTION_HANDLERS};
 
     #[test]
     fn every_api_that_is_advertised_has_a_handler_and_no_other() {
-        let advertised: Vec<i16> = APIS.iter().map(|api| api.key).collect();
-        let handled: Vec<i16> = HANDLERS.iter().map(|(key, _)| *key).collect();
-        assert_eq!(handled, advertised);
-        assert!(handled.is_sorted());
+        let check = |apis: &[Api], handlers: &[(i16, Handler)]| {
+            let advertised: Vec<i16> = apis.iter().map(|api| api.key).collect();
+            let handled: Vec<i16> = handlers.iter().map(|(key, _)| *key).collect();
+            assert_eq!(handled, advertised);
+            assert!(handled.is_sorted());
+        };
+        check(&APIS, &HANDLERS);
+        check(&TRANSACTION_APIS, &TRANSACTION_HANDLERS);
     }
 }

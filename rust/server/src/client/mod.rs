@@ -22,6 +22,7 @@ use crate::base::listeners::Listener;
 pub mod access;
 pub mod fan_out;
 pub mod local_notify;
+pub mod marker_reply;
 pub mod repeat;
 pub mod reply;
 pub mod reply_to;

@@ -24,7 +24,7 @@ use crate::{
         settings::Settings,
         text_file::TextFile,
     },
-    log::{CONSUMER_OFFSETS, offsets_log::SharedLog},
+    log::{CONSUMER_OFFSETS, TRANSACTION_STATE, offsets_log::SharedLog},
 };
 
 /// Maximum batch of the store. Limits for clients are checked before.
@@ -127,6 +127,7 @@ impl DataDir {
             wal_bytes,
             wal_reserve_bytes: wal_bytes.min(WAL_RESERVE_BYTES_MAX),
             cluster_id: cluster_id.to_owned(),
+            compacted_topics: vec![CONSUMER_OFFSETS.to_owned(), TRANSACTION_STATE.to_owned()],
             access: if config.take_over { Access::Adopt } else { Access::Own },
             ..StoreOptions::default()
         };

@@ -9,3 +9,6 @@ pub mod users;
 
 /// The topic of committed offsets, which always exists.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+
+/// The topic of transactional ids, which the first of them creates.
+pub const TRANSACTION_STATE: &str = "__transaction_state";

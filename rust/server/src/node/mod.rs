@@ -12,11 +12,15 @@ pub mod heartbeats;
 mod inspect;
 pub mod journal;
 pub mod loaders;
+mod marker_queues;
+mod markers;
 mod members;
 mod produces;
 pub mod shared_state;
 mod tickets;
 mod topic_metadata;
+pub mod transaction_replies;
+mod transactions;
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -35,9 +39,11 @@ use tokio::{sync::Notify, time::Instant};
 use self::{
     effects::{Effects, PartitionSink},
     handover::Loading,
+    markers::MarkerWait,
     members::Members,
     produces::ProduceWait,
     shared_state::SharedState,
+    transactions::NodeTransactions,
 };
 use crate::{
     base::{clock::Clock, entropy::RandomBits, place::Place, settings::Settings},
@@ -57,6 +63,8 @@ pub struct Node {
     place: Place,
     clock: Clock,
     topics: Topics,
+    /// The transactions that the node coordinates.
+    transactions: NodeTransactions,
     random: RandomBits,
     /// The clients of members; recorded on a virtual clock only.
     members: Members,
@@ -78,6 +86,8 @@ pub struct Node {
     effects: Effects,
     /// Produce requests that wait until their batches are durable.
     produces: Vec<ProduceWait>,
+    /// Markers whose appends are in flight.
+    markers: Vec<MarkerWait>,
     /// The topics as the coordinators know them, by name: id and number of partitions. Only for the consumer protocol.
     known_topics: BTreeMap<String, (u128, i32)>,
     /// The version of the topic table that they come from.
@@ -103,6 +113,10 @@ impl Node {
         elsewhere.load_failed();
         let mut node = Node {
             topics: Topics::of_node(Arc::clone(&shared.topics), node_id),
+            transactions: NodeTransactions::new(
+                shared.transactions.owners().partitions(),
+                Arc::clone(&shared.wakers[at]),
+            ),
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
@@ -119,6 +133,7 @@ impl Node {
             shared: Arc::clone(shared),
             random: RandomBits::default(),
             produces: Vec::new(),
+            markers: Vec::new(),
             members: Members::default(),
             handling: Handling::default(),
             receipt: None,
@@ -135,6 +150,7 @@ impl Node {
                 node.take_over(partition, owner.epoch, Vec::new());
             }
         }
+        node.begin_transactions();
         node
     }
 
@@ -327,14 +343,16 @@ impl Node {
     /// Handles the work that other threads may have left, after the waker was notified.
     pub fn handle_wakeup(&mut self) {
         self.catch_up();
+        self.write_markers();
         self.finish_produces();
         self.settle();
+        self.settle_transactions();
     }
 
     /// Returns the earliest deadline of the node: of a coordinator, or of a delayed completion.
     pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline);
-        deadlines.chain(self.effects.log.next_due()).min()
+        deadlines.chain(self.effects.log.next_due()).chain(self.next_transaction_deadline()).min()
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
@@ -367,6 +385,7 @@ impl Node {
         self.each_partition(&Event::Advanced(Firing::default()), |coordinator| {
             coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms)
         });
+        self.advance_transactions();
     }
 
     /// Fires what is due after a virtual clock reached a deadline, and returns the next deadline. Before, members with
@@ -417,6 +436,7 @@ impl Node {
     pub fn unload(&mut self) {
         self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
+        self.unload_transactions();
     }
 }
 

@@ -51,6 +51,7 @@ impl Node {
     pub(super) fn finish_produces(&mut self) {
         for (token, result) in self.topics.produced() {
             self.produces.iter_mut().for_each(|wait| wait.outcome.ended(token, &result));
+            self.marker_ended(token, &result);
         }
         self.produces.extract_if(.., |wait| wait.outcome.waiting.is_empty()).for_each(ProduceWait::answer);
     }

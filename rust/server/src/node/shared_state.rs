@@ -11,6 +11,7 @@ use std::{
 
 use rota_log::{FaultyLog, MemoryLog};
 use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
+use rota_txn::Config as TransactionConfig;
 use tokio::sync::Notify;
 
 use crate::{
@@ -29,8 +30,12 @@ use crate::{
     client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
     log::{acls::Acls, data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog, users::UserStore},
-    node::journal::{Journal, JournalConfig},
+    node::{
+        journal::{Journal, JournalConfig},
+        marker_queues::MarkerQueues,
+    },
     topics::TopicTable,
+    transactions::{Transactions, log::StateLog},
 };
 
 /// The shared state. Only nodes use its fields; higher layers call its methods. No heartbeat touches its locks.
@@ -50,6 +55,12 @@ pub struct SharedState {
     pub(super) group_configs: GroupConfigs,
     /// The log of all coordinators.
     pub(super) log: Arc<SharedLog>,
+    /// The coordinators of transactions.
+    pub(super) transactions: Arc<Transactions>,
+    /// Whether transactions are served.
+    serves_transactions: bool,
+    /// Markers that coordinators have left for each node; indexed by `place_of`.
+    pub(super) markers: MarkerQueues,
     /// Injected faults.
     pub(super) controls: Controls,
     /// Which nodes are down.
@@ -95,7 +106,11 @@ impl SharedState {
         let log = MemoryLog::new(settings.offsets_partitions(), settings.message_max_bytes());
         let shown = clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
+        let transactions = Transactions::in_memory(TransactionConfig::default(), wakers.clone());
         SharedState {
+            transactions: Arc::new(transactions),
+            markers: MarkerQueues::of(wakers.len()),
+            serves_transactions: false,
             controls: Controls::default(),
             outages: Outages::of(place.nodes as usize),
             changes: Arc::default(),
@@ -133,6 +148,8 @@ impl SharedState {
             &mut RandomBits::default(),
         )?;
         let group_configs = GroupConfigs::in_data_dir(&data)?;
+        let transactions = Arc::new(Transactions::in_memory(TransactionConfig::default(), wakers.clone()));
+        let markers = MarkerQueues::of(wakers.len());
         let (controls, outages) = (Controls::default(), Outages::of(place.nodes as usize));
         let (changes, panics) = (Arc::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
@@ -144,6 +161,9 @@ impl SharedState {
             topics,
             group_configs,
             log,
+            transactions,
+            markers,
+            serves_transactions: false,
             controls,
             outages,
             changes,
@@ -160,6 +180,23 @@ impl SharedState {
             denials: Arc::default(),
             mapping: MappingRules::default(),
         })
+    }
+
+    /// Serves transactions, with what is in the data directory; `None`: refuses them. Errors: their log cannot be read
+    /// or written.
+    pub fn serving_transactions(self, config: Option<TransactionConfig>) -> Result<SharedState, ServerError> {
+        let Some(config) = config else { return Ok(self) };
+        let log = match &self.data {
+            None => StateLog::in_memory(),
+            Some(data) => StateLog::in_data_dir(data, self.clock.clone())?,
+        };
+        let transactions = Transactions::new(config, log, self.wakers.clone())?;
+        Ok(SharedState { transactions: Arc::new(transactions), serves_transactions: true, ..self })
+    }
+
+    /// Whether transactions are served.
+    pub fn serves_transactions(&self) -> bool {
+        self.serves_transactions
     }
 
     /// Sets the trace.
@@ -218,6 +255,11 @@ impl SharedState {
     /// Returns the log of all coordinators, with injected faults.
     pub fn log(&self) -> &SharedLog {
         &self.log
+    }
+
+    /// Returns the coordinators of transactions.
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
     /// Returns the injected faults.

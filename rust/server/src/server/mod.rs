@@ -105,6 +105,9 @@ pub struct ServerConfig {
     pub data: Option<DataConfig>,
     /// The journal of the coordinators' events; `None`: none is written.
     pub journal: Option<JournalConfig>,
+    /// How transactions are coordinated; `None`: they are refused. For tests: groups cannot take part yet
+    /// (docs/transactions.md §12).
+    pub transactions: Option<rota_txn::Config>,
 }
 
 impl Default for ServerConfig {
@@ -126,6 +129,7 @@ impl Default for ServerConfig {
             trace: None,
             data: None,
             journal: None,
+            transactions: None,
         }
     }
 }
@@ -188,7 +192,7 @@ impl Server {
             None => SharedState::new(settings, place, clock),
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
-        let shared = shared.authorized(authorizer, mapping)?;
+        let shared = shared.authorized(authorizer, mapping)?.serving_transactions(config.transactions)?;
         let users = UserStore::new(sasl, config.users_file);
         let shared = Arc::new(shared.protected(tls, users).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);

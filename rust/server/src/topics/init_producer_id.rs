@@ -6,6 +6,11 @@ use rota_core::error::ErrorCode;
 use super::{TRANSACTIONS_REFUSED, Topics};
 
 impl Topics {
+    /// Returns a producer id that no other producer has.
+    pub fn new_producer_id(&self) -> i64 {
+        self.owner.new_producer_id()
+    }
+
     /// Handles versions 0–5. Returns a new id with epoch 0; refuses transactional ids with [`TRANSACTIONS_REFUSED`].
     pub fn init_producer_id(&mut self, request: &InitProducerIdRequest, _version: i16) -> InitProducerIdResponse {
         let half_known = (request.producer_id.0 == -1) != (request.producer_epoch == -1);

@@ -116,6 +116,12 @@ impl TopicTable {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Returns the id of the node that leads a partition; `None` if it does not exist.
+    pub(crate) fn leader_id(&self, name: &str, index: i32) -> Option<i32> {
+        let published = self.published();
+        published.topic(name)?.leaders.get(usize::try_from(index).ok()?).copied()
+    }
+
     /// The waker of a node; `None` if there is no such node.
     pub(super) fn waker(&self, node_id: i32) -> Option<Arc<Notify>> {
         self.wakers.get((node_id - FIRST_NODE) as usize).cloned()

@@ -2,7 +2,7 @@
 
 use crate::{
     schema::{Field, Kind},
-    schemas::{ASSIGNMENT, BOOL, BYTES, INT8, INT16, INT32, INT32S, INT64, STR, SUBSCRIPTION, UUID},
+    schemas::{ASSIGNMENT, BOOL, BYTES, INT8, INT16, INT32, INT32S, INT64, STR, SUBSCRIPTION, UUID, transactions},
     versions,
 };
 
@@ -487,6 +487,11 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
+        versions::ADD_PARTITIONS_TO_TXN => Some(&transactions::ADD_PARTITIONS_TO_TXN_ANSWER),
+        versions::ADD_OFFSETS_TO_TXN => Some(&transactions::ADD_OFFSETS_TO_TXN_ANSWER),
+        versions::END_TXN => Some(&transactions::END_TXN_ANSWER),
+        versions::DESCRIBE_TRANSACTIONS => Some(&transactions::DESCRIBE_TRANSACTIONS_ANSWER),
+        versions::LIST_TRANSACTIONS => Some(&transactions::LIST_TRANSACTIONS_ANSWER),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
         versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),

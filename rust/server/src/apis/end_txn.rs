@@ -1,0 +1,29 @@
+//! `EndTxn` (docs/transactions.md §3.3).
+
+use kafka_protocol::messages::{EndTxnRequest, EndTxnResponse};
+use rota_core::error::ErrorCode;
+use rota_security::acl::{Operation, ResourceType};
+use rota_txn::{Producer, Request, TransactionVersion};
+
+use super::context::{Context, Outcome};
+use crate::node::transaction_replies::{Form, TransactionReply};
+
+/// Commits or aborts the transaction.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let request: EndTxnRequest = context.decode()?;
+    if !context.access().allows(Operation::Write, ResourceType::TransactionalId, &request.transactional_id) {
+        let error = ErrorCode::TransactionalIdAuthorizationFailed.code();
+        return Ok(context.answer(&EndTxnResponse::default().with_error_code(error)));
+    }
+    let ended = Request::EndTransaction {
+        transactional_id: request.transactional_id.to_string(),
+        producer: Producer { id: request.producer_id.0, epoch: request.producer_epoch },
+        is_commit: request.committed,
+        version: TransactionVersion::V1,
+        spare_producer_id: context.node.topics().new_producer_id(),
+    };
+    let reply = TransactionReply { reply_to: context.reply_to(), form: Form::EndTxn };
+    context.client().park();
+    context.node.submit_transaction(ended, reply);
+    Ok(context.handled())
+}

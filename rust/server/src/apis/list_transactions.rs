@@ -1,0 +1,45 @@
+//! `ListTransactions` (docs/transactions.md §3.5).
+
+use kafka_protocol::{
+    messages::{
+        ListTransactionsRequest, ListTransactionsResponse, ProducerId, list_transactions_response::TransactionState,
+    },
+    protocol::StrBytes,
+};
+use rota_security::acl::{Operation, ResourceType};
+use rota_txn::{Api, State, coordinator::Filter};
+
+use super::context::{Context, Outcome};
+
+/// Lists the transactional ids that this node coordinates. Clients ask every node.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let request: ListTransactionsRequest = context.decode()?;
+    let (known, unknown): (Vec<StrBytes>, Vec<StrBytes>) =
+        request.state_filters.into_iter().partition(|name| State::named(name).is_some());
+    let mut response = ListTransactionsResponse::default().with_unknown_state_filters(unknown.clone());
+    // No transaction has an unknown state.
+    if known.is_empty() && !unknown.is_empty() {
+        return Ok(context.answer(&response));
+    }
+    let filter = Filter {
+        states: known.iter().filter_map(|name| State::named(name)).collect(),
+        producer_ids: request.producer_id_filters.iter().map(|id| id.0).collect(),
+        min_age_ms: Some(request.duration_filter).filter(|age_ms| *age_ms >= 0),
+    };
+    let mut states = Vec::new();
+    let listed = context.node.list_transactions(&filter, |id, transaction| {
+        states.push(
+            TransactionState::default()
+                .with_transactional_id(StrBytes::from_string(id.to_owned()).into())
+                .with_producer_id(ProducerId(transaction.producer.id))
+                .with_transaction_state(StrBytes::from_static_str(transaction.state.name())),
+        );
+    });
+    let access = context.access();
+    states.retain(|state| access.may(Operation::Describe, ResourceType::TransactionalId, &state.transactional_id));
+    response.transaction_states = states;
+    if let Err(error) = listed {
+        response = ListTransactionsResponse::default().with_error_code(error.code(Api::DescribeTransactions, 0));
+    }
+    Ok(context.answer(&response))
+}

@@ -1,0 +1,238 @@
+//! The transactions that a node coordinates: requests that wait, records and markers that are on their way.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rota_core::error::ErrorCode;
+use rota_log::{Completion, Completions, LogError, LogRecord, Operation};
+use rota_txn::{
+    AppendFailure, AppendId, Effect, Event, Marking, Request, Ticket, Transaction,
+    coordinator::{Description, Filter},
+};
+use tokio::sync::Notify;
+
+use super::{Node, shared_state::SharedState, transaction_replies::TransactionReply};
+use crate::transactions::Transactions;
+
+/// A node's part of the coordinators of transactions.
+pub struct NodeTransactions {
+    completions: Arc<Completions>,
+    /// Requests that wait for their answers, by partition and ticket.
+    waiting: HashMap<(u32, Ticket), TransactionReply>,
+    next_ticket: u64,
+    /// Appends on disk whose completions are still to come.
+    appends: usize,
+    /// When something is due in each partition, in wall milliseconds.
+    deadlines: Vec<Option<i64>>,
+}
+
+impl NodeTransactions {
+    /// Creates the part of the node that waits on `waker`.
+    pub fn new(partitions: u32, waker: Arc<Notify>) -> NodeTransactions {
+        NodeTransactions {
+            completions: Completions::new(move || waker.notify_one()),
+            waiting: HashMap::new(),
+            next_ticket: 0,
+            appends: 0,
+            deadlines: vec![None; partitions as usize],
+        }
+    }
+
+    fn take_completed(&mut self) -> Vec<Completion> {
+        let mut taken = Vec::new();
+        if self.appends > 0 {
+            self.completions.take_into(&mut taken);
+            self.appends -= taken.len();
+        }
+        taken
+    }
+}
+
+impl Node {
+    /// Serves the node's partitions of `__transaction_state`. Decided transactions are finished.
+    pub fn begin_transactions(&mut self) {
+        if !self.serves_transactions() {
+            return;
+        }
+        for partition in self.own_transaction_partitions() {
+            let mut effects = Vec::new();
+            let now_ms = self.clock.now().wall_ms;
+            let deadline_ms = self.shared.transactions.begin(partition, now_ms, &mut effects);
+            self.transactions.deadlines[partition as usize] = deadline_ms;
+            self.carry_out(partition, effects);
+        }
+        self.settle_transactions();
+    }
+
+    /// Submits a request to the coordinator of its transactional id. The answer comes before this returns, or later.
+    pub fn submit_transaction(&mut self, request: Request, reply: TransactionReply) {
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = shared.transactions.config().check(&request) {
+            return reply.refuse(error);
+        }
+        if self.transaction_owner(request.transactional_id()) != self.id() {
+            return reply.refuse(rota_txn::Error::NotCoordinator);
+        }
+        let partition = shared.transactions.partition_of(request.transactional_id());
+        self.transactions.next_ticket += 1;
+        let ticket = Ticket(self.transactions.next_ticket);
+        self.transactions.waiting.insert((partition, ticket), reply);
+        self.step_transaction(partition, Event::Requested(ticket, request));
+        self.settle_transactions();
+    }
+
+    fn step_transaction(&mut self, partition: u32, event: Event) {
+        let now_ms = self.clock.now().wall_ms;
+        let mut effects = Vec::new();
+        let deadline_ms = self.shared.transactions.step(partition, now_ms, event, &mut effects);
+        self.transactions.deadlines[partition as usize] = deadline_ms;
+        self.carry_out(partition, effects);
+    }
+
+    fn carry_out(&mut self, partition: u32, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Answer(ticket, answer) => {
+                    if let Some(reply) = self.transactions.waiting.remove(&(partition, ticket)) {
+                        reply.answer(answer);
+                    }
+                }
+                Effect::Append { id, key, value } => self.append_state(partition, id, LogRecord { key, value }),
+                Effect::SendMarker { id, transactional_id, participant, marker } => {
+                    let shared = Arc::clone(&self.shared);
+                    let report = move |result| {
+                        let result = marking(result);
+                        shared.transactions.post(partition, Event::Marked { transactional_id, marker: id, result });
+                    };
+                    self.shared.write_marker(&participant.topic, participant.partition, marker, Box::new(report));
+                }
+                // In one process every partition has one owner: only another process can have fenced it.
+                Effect::GiveUp => {}
+            }
+        }
+    }
+
+    fn append_state(&mut self, partition: u32, id: AppendId, record: LogRecord) {
+        let now_ms = self.clock.now().wall_ms;
+        let shared = Arc::clone(&self.shared);
+        let epoch = shared.transactions.epoch(partition);
+        self.transactions.appends += 1;
+        self.transactions.completions.attend();
+        let to = &self.transactions.completions;
+        if !shared.transactions.log().append(partition, epoch, id, now_ms, record, to) {
+            self.transactions.appends -= 1;
+            self.step_transaction(partition, Event::Appended(id, Ok(())));
+        }
+    }
+
+    /// Passes completed appends and written markers to the coordinators until there are none.
+    pub fn settle_transactions(&mut self) {
+        if !self.serves_transactions() {
+            return;
+        }
+        let at = SharedState::place_of(self.id());
+        loop {
+            let completed = self.transactions.take_completed();
+            let mail = self.shared.transactions.take_mail(at);
+            if completed.is_empty() && mail.is_empty() {
+                break;
+            }
+            for Completion { partition, operation, result, .. } in completed {
+                if let Operation::Append(id) = operation {
+                    let result = result.map(drop).map_err(|error| match error {
+                        LogError::Fenced { .. } => AppendFailure::Fenced,
+                        _ => AppendFailure::Failed,
+                    });
+                    self.step_transaction(partition as u32, Event::Appended(AppendId(id), result));
+                }
+            }
+            for (partition, event) in mail {
+                self.step_transaction(partition, event);
+            }
+        }
+        self.arm_earlier(self.next_transaction_deadline());
+    }
+
+    /// Returns when something is due in a transaction, in monotonic milliseconds.
+    pub(super) fn next_transaction_deadline(&self) -> Option<u64> {
+        let due_ms = self.transactions.deadlines.iter().flatten().min()?;
+        let now = self.clock.now();
+        Some(now.mono_ms.saturating_add(u64::try_from(due_ms.saturating_sub(now.wall_ms)).unwrap_or(0)))
+    }
+
+    /// Does what is due in transactions.
+    pub(super) fn advance_transactions(&mut self) {
+        let now_ms = self.clock.now().wall_ms;
+        let deadlines = self.transactions.deadlines.iter().enumerate();
+        let due = deadlines.filter(|(_, due_ms)| due_ms.is_some_and(|due_ms| due_ms <= now_ms));
+        let due: Vec<u32> = due.map(|(partition, _)| partition as u32).collect();
+        for partition in due {
+            self.step_transaction(partition, Event::Advanced);
+        }
+        self.settle_transactions();
+    }
+
+    /// Whether the server serves transactions.
+    pub fn serves_transactions(&self) -> bool {
+        self.shared.serves_transactions()
+    }
+
+    /// Returns the coordinators of transactions of all nodes.
+    pub fn all_transactions(&self) -> Arc<Transactions> {
+        Arc::clone(&self.shared.transactions)
+    }
+
+    /// Describes a transactional id that this node coordinates.
+    pub fn describe_transaction(&self, transactional_id: &str) -> Result<Description, rota_txn::Error> {
+        if transactional_id.is_empty() {
+            return Err(rota_txn::Error::InvalidRequest);
+        }
+        if self.transaction_owner(transactional_id) != self.id() {
+            return Err(rota_txn::Error::NotCoordinator);
+        }
+        self.shared.transactions.describe(transactional_id)
+    }
+
+    /// Visits the transactional ids that this node coordinates and the filter passes.
+    pub fn list_transactions(
+        &self,
+        filter: &Filter,
+        mut visit: impl FnMut(&str, &Transaction),
+    ) -> Result<(), rota_txn::Error> {
+        let now_ms = self.clock.now().wall_ms;
+        self.own_transaction_partitions()
+            .try_for_each(|partition| self.shared.transactions.list(partition, filter, now_ms, &mut visit))
+    }
+
+    /// Returns the id of the node that coordinates a transactional id.
+    pub fn transaction_owner(&self, transactional_id: &str) -> i32 {
+        let partition = self.shared.transactions.partition_of(transactional_id);
+        self.shared.transactions.owners().of(partition).map_or(self.id(), |owner| owner.node_id)
+    }
+
+    fn own_transaction_partitions(&self) -> impl Iterator<Item = u32> + use<> {
+        let (shared, node_id) = (Arc::clone(&self.shared), self.id());
+        (0..shared.transactions.owners().partitions()).filter(move |partition| {
+            shared.transactions.owners().of(*partition).is_some_and(|at| at.node_id == node_id)
+        })
+    }
+
+    /// Answers the requests that wait, when the server stops.
+    pub(super) fn unload_transactions(&mut self) {
+        for partition in self.own_transaction_partitions() {
+            let mut effects = Vec::new();
+            self.shared.transactions.unload(partition, &mut effects);
+            self.carry_out(partition, effects);
+        }
+    }
+}
+
+/// Returns what a coordinator makes of a participant's result (docs/transactions.md §5).
+fn marking(result: Result<(), ErrorCode>) -> Marking {
+    match result {
+        Ok(()) => Marking::Written,
+        // With a newer epoch the participant accepts no data of this transaction any more.
+        Err(ErrorCode::UnknownTopicOrPartition | ErrorCode::InvalidProducerEpoch) => Marking::Gone,
+        Err(ErrorCode::TransactionCoordinatorFenced) => Marking::Fenced,
+        Err(_) => Marking::Failed,
+    }
+}

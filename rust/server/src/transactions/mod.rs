@@ -1,0 +1,154 @@
+//! The coordinators of transactions (docs/transactions.md), which all nodes share: each partition of
+//! `__transaction_state` has one, behind a mutex.
+//!
+//! Only the thread of the node that owns a partition changes its coordinator. Any thread may ask for a verdict on data
+//! of a transaction. Participants report markers to the mailbox of the owner.
+
+pub mod log;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rota_txn::{
+    Config, Coordinator, Effect, Event, Participant, Producer, Transaction, Verdict,
+    coordinator::{Description, Filter},
+};
+use tokio::sync::Notify;
+
+use self::log::StateLog;
+use crate::{
+    base::{error::ServerError, owners::Owners},
+    log::TRANSACTION_STATE,
+};
+
+/// An event for the coordinator of a partition.
+pub type Mail = (u32, Event);
+
+/// The coordinators of all partitions.
+pub struct Transactions {
+    config: Config,
+    coordinators: Box<[Mutex<Coordinator>]>,
+    owners: Arc<Owners>,
+    log: StateLog,
+    /// Results of markers, by the index of the node that owns the coordinator.
+    mail: Box<[Mutex<Vec<Mail>>]>,
+    wakers: Vec<Arc<Notify>>,
+}
+
+impl fmt::Debug for Transactions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transactions({} partitions of {TRANSACTION_STATE})", self.coordinators.len())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Transactions {
+    /// Creates the coordinators with what is in the log. Each must still be begun by its owner. Errors: the log cannot
+    /// be read.
+    pub fn new(config: Config, log: StateLog, wakers: Vec<Arc<Notify>>) -> Result<Transactions, ServerError> {
+        let owners = Owners::new(log.partitions(), wakers.len() as u32);
+        let coordinators = (0..log.partitions()).map(|partition| log.load(config.clone(), partition).map(Mutex::new));
+        let coordinators = coordinators.collect::<Result<_, _>>()?;
+        let mail = wakers.iter().map(|_| Mutex::default()).collect();
+        Ok(Transactions { config, coordinators, owners, log, mail, wakers })
+    }
+
+    /// Creates the coordinators of a server without a data directory.
+    pub fn in_memory(config: Config, wakers: Vec<Arc<Notify>>) -> Transactions {
+        let log = StateLog::in_memory();
+        let owners = Owners::new(log.partitions(), wakers.len() as u32);
+        let coordinators = (0..log.partitions()).map(|_| Mutex::new(Coordinator::new(config.clone(), 0))).collect();
+        let mail = wakers.iter().map(|_| Mutex::default()).collect();
+        Transactions { config, coordinators, owners, log, mail, wakers }
+    }
+
+    /// Returns the settings of the coordinators.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the log of the coordinators.
+    pub fn log(&self) -> &StateLog {
+        &self.log
+    }
+
+    /// Returns the owners of the partitions.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// Returns the partition of a transactional id.
+    pub fn partition_of(&self, transactional_id: &str) -> u32 {
+        rota_core::partition_for(transactional_id, self.coordinators.len() as u32)
+    }
+
+    fn coordinator(&self, partition: u32) -> MutexGuard<'_, Coordinator> {
+        lock(&self.coordinators[partition as usize])
+    }
+
+    /// Begins to serve a partition, on the thread of its owner. Returns when something is due, in wall milliseconds.
+    pub fn begin(&self, partition: u32, now_ms: i64, effects: &mut Vec<Effect>) -> Option<i64> {
+        let mut coordinator = self.coordinator(partition);
+        coordinator.loaded(now_ms, effects);
+        coordinator.next_deadline()
+    }
+
+    /// Passes an event to a coordinator, on the thread of its owner. Returns when something is due, in wall milliseconds.
+    pub fn step(&self, partition: u32, now_ms: i64, event: Event, effects: &mut Vec<Effect>) -> Option<i64> {
+        let mut coordinator = self.coordinator(partition);
+        coordinator.step(now_ms, event, effects);
+        coordinator.next_deadline()
+    }
+
+    /// Returns the epoch of a partition's owner.
+    pub fn epoch(&self, partition: u32) -> i32 {
+        self.coordinator(partition).epoch()
+    }
+
+    /// Ends a partition on the thread of its owner: waiting requests are answered.
+    pub fn unload(&self, partition: u32, effects: &mut Vec<Effect>) {
+        self.coordinator(partition).unload(effects);
+    }
+
+    /// Returns whether a participant may append data of a transaction (docs/transactions.md §6). The caller is the
+    /// thread that also writes the participant's markers, and appends before it does anything else.
+    pub fn verify(&self, transactional_id: &str, producer: Producer, participant: &Participant) -> Verdict {
+        self.coordinator(self.partition_of(transactional_id)).verify(transactional_id, producer, participant)
+    }
+
+    /// Describes an id.
+    pub fn describe(&self, transactional_id: &str) -> Result<Description, rota_txn::Error> {
+        self.coordinator(self.partition_of(transactional_id)).describe(transactional_id)
+    }
+
+    /// Visits the ids of a partition that pass the filter. Errors: the partition is being loaded, or not owned.
+    pub fn list(
+        &self,
+        partition: u32,
+        filter: &Filter,
+        now_ms: i64,
+        mut visit: impl FnMut(&str, &Transaction),
+    ) -> Result<(), rota_txn::Error> {
+        let coordinator = self.coordinator(partition);
+        coordinator.list(filter, now_ms)?.for_each(|(id, transaction)| visit(id, transaction));
+        Ok(())
+    }
+
+    /// Leaves an event for the owner of a partition, and wakes it. Any thread may call this.
+    pub fn post(&self, partition: u32, event: Event) {
+        let Some(owner) = self.owners.of(partition) else { return };
+        let at = (owner.node_id - crate::base::owners::FIRST_NODE) as usize;
+        lock(&self.mail[at]).push((partition, event));
+        self.wakers[at].notify_one();
+    }
+
+    /// Takes the events that were left for the node with this index.
+    pub fn take_mail(&self, at: usize) -> Vec<Mail> {
+        std::mem::take(&mut *lock(&self.mail[at]))
+    }
+}
