@@ -267,7 +267,7 @@ impl Coordinator {
         error: Option<ErrorCode>,
     ) {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
-            if error.is_none() {
+            if error.is_none() && (self.find_group(group_id).is_some() || !self.is_ending(group_id)) {
                 // The record of a group whose creation timed out became durable: the group exists without members. If
                 // it was created again meanwhile, it is durable now (S22).
                 let handle = self.find_or_insert_simple(step.now, group_id);
@@ -290,6 +290,12 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Whether an append in flight deletes a classic group, as that of a conversion does.
+    fn is_ending(&self, group_id: &Arc<str>) -> bool {
+        let ends = |record: &Record| matches!(record, Record::Group { group_id: id, value: None } if id == group_id);
+        self.appends.values().flat_map(|append| &append.records).any(ends)
     }
 
     /// Removes a group from memory and answers its parked requests with `error`. A sender that is to retry gets its own

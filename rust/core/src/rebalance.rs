@@ -142,6 +142,9 @@ impl Coordinator {
         }
         self.remove_absent_dynamic_members(step.now, handle);
         if !self.elect_joined_leader(handle) && !self.groups[handle].joined.is_empty() {
+            // An upgrade that was refused may have answered every JoinGroup of an initial delay.
+            let group = &mut self.groups[handle];
+            (group.initial, group.join_held) = (None, false);
             let wait_ms = self.longest_rebalance_timeout(handle).max(AGAIN_MS_MIN);
             self.arm_join_deadline(step, handle, wait_ms);
             return;

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     embedded::{self, Assignment, EmbeddedError, Subscription, TopicPartitions},
+    group::Member,
     records::{ClassicMemberValue, ConsumerRecord, CurrentValue, Record, SubscriptionValue},
 };
 
@@ -68,7 +69,9 @@ pub struct UpgradedMembers {
 pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<UpgradedMembers, EmbeddedError> {
     let mut upgraded = UpgradedMembers::default();
     let mut taken = PartitionSet::new();
-    for member in &image.members {
+    let mut members: Vec<&Member> = image.members.iter().collect();
+    members.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+    for member in members {
         let offered = member.protocols.iter();
         let chosen = image.protocol_name.as_deref().and_then(|name| member.metadata(name));
         let metadata = chosen.or_else(|| offered.clone().next().map(|offer| &offer.metadata));
@@ -93,7 +96,7 @@ pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<Upgraded
             [] => PartitionSet::new(),
             bytes => identified(&embedded::decode_assignment(bytes)?.partitions, topics),
         };
-        // Where the leader gave a partition to two members, the first of them has it.
+        // Where the leader gave a partition to two members, the first of them by id has it.
         let own: PartitionSet = given.difference(&taken).copied().collect();
         taken.extend(&own);
         upgraded.assignments.push((id, own));

@@ -145,10 +145,11 @@ impl ConsumerMember {
         self.current.as_ref().map_or(0, |current| current.epoch)
     }
 
-    /// Whether it owns what the target of `target_epoch` gives it.
+    /// Whether it owns what the target of `target_epoch` gives it. One without a record is at epoch 0, which a group is
+    /// at only if it was converted before its first generation.
     pub fn is_reconciled(&self, target_epoch: i32) -> bool {
         let reconciled = |current: &Current| current.state == MemberState::Stable && current.epoch == target_epoch;
-        self.current.as_ref().is_some_and(reconciled)
+        self.current.as_ref().map_or(target_epoch == 0, reconciled)
     }
 }
 

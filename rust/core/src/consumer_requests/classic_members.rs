@@ -149,9 +149,7 @@ impl Coordinator {
         for deadline in [member.join.take(), member.sync.take()].into_iter().flatten() {
             self.purgatory.complete(deadline);
         }
-        if let Some(session) = member.session {
-            self.purgatory.rearm(session, now.after_timeout(session_ms));
-        }
+        renew_session(&mut self.purgatory, group_id, member_id, member, now.after_timeout(session_ms));
         let what = Operation::ConsumerSync(Box::new((Arc::clone(group_id), Arc::clone(member_id))));
         member.sync = Some(self.purgatory.watch(now.after_timeout(rebalance_ms), &[], what));
     }

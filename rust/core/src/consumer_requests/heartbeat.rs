@@ -326,10 +326,6 @@ impl Coordinator {
         if classic.state == State::Empty {
             return Ok(Room::Empty(handle));
         }
-        // A group that waits for its first members has none yet.
-        if classic.joined.is_empty() {
-            return Ok(Room::Classic(handle));
-        }
         self.check_upgrade(handle)?;
         Ok(Room::Classic(handle))
     }
@@ -388,7 +384,7 @@ impl Beat<'_> {
             group.identify(request, self.member_id)?
         };
         let owned = identity::owned(request);
-        let held = group.member(self.member_id).and_then(|member| member.current.clone());
+        let held = group.member(self.member_id).map(|member| member.current.clone().unwrap_or_else(Current::joining));
         if let (Identity::Known, Some(current)) = (&identity, &held) {
             identity::check_epoch(current, request.member_epoch, owned.as_ref())?;
         }

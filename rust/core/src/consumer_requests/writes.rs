@@ -215,7 +215,7 @@ impl Coordinator {
             self.undo(step.now, &mut group, &write.undo, cancelled);
             group.metadata_until_ms = 0;
             group.topics_are_new = true;
-            if write.answer.is_none() && group.state() == GroupState::Empty {
+            if write.answer.is_none() && !group.is_gone() && group.state() == GroupState::Empty {
                 self.refuse_joins(step, &mut group, error);
             }
         }
@@ -246,7 +246,7 @@ impl Coordinator {
         }
         self.consumer_groups.insert(Arc::clone(group_id), group);
         self.answer_owed(step, group_id, write.answer, error);
-        self.resume_waiting(step, group_id);
+        self.resume_waiting(step, group_id, error.is_some());
     }
 
     /// The classic group returns. The append may have stored its tombstone nevertheless, so its record is written again
@@ -302,8 +302,9 @@ impl Coordinator {
         }
     }
 
-    /// Goes on with what has waited, until something of it is written again.
-    fn resume_waiting(&mut self, step: &mut Step<'_>, group_id: &Arc<str>) {
+    /// Goes on with what has waited, until something of it is written again. If the append `failed`, a classic group
+    /// without members that it was to end stays.
+    fn resume_waiting(&mut self, step: &mut Step<'_>, group_id: &Arc<str>, failed: bool) {
         while let Some(group) = self.consumer_groups.get_mut(group_id)
             && group.write.is_none()
         {
@@ -313,7 +314,9 @@ impl Coordinator {
                     self.purgatory.complete(deadline);
                 }
                 self.consumer_groups.remove(group_id);
-                self.drop_empty_shell(group_id);
+                if !failed {
+                    self.drop_empty_shell(group_id);
+                }
                 return self.resume_after_end(step, group_id, waiting);
             }
             let Some(waiting) = group.waiting.pop_front() else { return };
