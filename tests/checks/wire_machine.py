@@ -88,7 +88,7 @@ class Wire:
             self.server.create_topic(name, partitions)
         self.address = (self.server.host, self.server.port)
         modelled = {name.replace(".", "_"): value for name, value in config.items()}
-        self.state: State = model.step(model.State(model.Config(**modelled)), 0, model.Loaded())[0]
+        self.state: State = model.step(model.State(model.Config(**modelled)), 0, model.Loaded())[0]  # type: ignore[arg-type]
         self.now_ms = 0
         self.minted: dict[int, str] = {}
         self.in_flight: list[model.Append] = []

@@ -236,6 +236,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "m1 beat epoch=-1", "b JoinGroup", "b OffsetFetch foo/0",
     ),
 }  # fmt: skip
+#: Every member has left during the initial delay: the group is neither Empty nor has it members.
+WITHOUT_MEMBERS = (*BEGIN, classic("a"), "a JoinGroup", "a JoinGroup", "a' LeaveGroup", "m1 beat join foo", "d look")
+AT_GENERATION_0 = (*WITHOUT_MEMBERS[:-2], "m1 beat join none", "d look", "m1 beat epoch=1", "d look")
+DELAYED = (("group.initial.rebalance.delay.ms", "3000"),)
 SIZE_SETTINGS = ("group.max.size", "group.consumer.max.size")
 #: A consumer member and two classic ones, all with instance ids.
 THREE = (
@@ -333,6 +337,9 @@ def conversions() -> Iterator[Conversion]:
         yield Conversion(f"upgrade/{name}", "upgrade", steps)
     for name, steps in OTHERS.items():
         yield Conversion(f"{USUAL}/{name}", USUAL, steps)
+    for policy in POLICIES:
+        yield Conversion(f"{policy}/upgrade-without-members", policy, WITHOUT_MEMBERS, DELAYED)
+    yield Conversion(f"{USUAL}/upgrade-at-generation-0", USUAL, AT_GENERATION_0, DELAYED)
     for sizes, sessions in SIZES.items():
         for name, steps in sessions.items():
             yield Conversion(f"{USUAL}/{name}", USUAL, steps, tuple(zip(SIZE_SETTINGS, sizes, strict=True)))

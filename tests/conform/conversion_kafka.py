@@ -1,8 +1,8 @@
-"""Sessions in which groups change their protocol, recorded from Apache Kafka 4.4.0 and played on the core.
+"""Sessions in which groups change their protocol, recorded from Apache Kafka 4.4.0 and played on model and core.
 
 python -m tests.conform.conversion_kafka record    starts a broker per policy, plays, writes the recording
 python -m tests.conform.conversion_kafka add       the same with the sessions that the recording lacks
-python -m tests.conform.conversion_kafka           plays the sessions on the core and prints what differs
+python -m tests.conform.conversion_kafka           plays the sessions on both and prints what differs
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from rota import model
 from rota.codec import apis
 from rota.conform.consumer import ConsumerWire
 from rota.conform.judge import Recording, dump, load
@@ -23,7 +24,8 @@ from rota.conform.said import Evidence, Said
 from rota.conform.subject import ABSENT, ANSWERS, REQUESTS, Asked
 from rota.conform.wire import Address, Connection
 from rota.transcript.core_subject import ConsumerCoreSubject
-from rota.transcript.subject import Answer, Effect, Request
+from rota.transcript.model_subject import ModelSubject
+from rota.transcript.subject import Answer, Effect, Request, Subject
 from tests.conform.consumer_kafka import SETTINGS, SYSTEM, Session, differing, played, set_up
 from tests.conform.conversion import Conversion, conversions
 from tests.conform.systems import SYSTEMS
@@ -37,7 +39,7 @@ CLASSIC = (
 #: how long an answer that may wait for another member is waited for
 PARKED_S = 0.5
 Rows = Mapping[str, Evidence]
-#: Sessions in which the core departs from Kafka, and why.
+#: Sessions in which model and core depart from Kafka, and why.
 EXPLAINED: dict[str, str] = {"bidirectional/a-refused-join-meets-an-empty-group": "D18"}
 
 
@@ -116,10 +118,35 @@ class ConversionCore(ConsumerCoreSubject):
         return [*super().submit(now_ms, ticket, request, entropy), *self.advance(now_ms)]
 
 
+class ConversionModel(ModelSubject):
+    """The model, whose timers fire right after a request likewise."""
+
+    def step(self, now_ms: int, event: model.Event) -> list[Effect]:
+        effects = super().step(now_ms, event)
+        return [*effects, *super().step(now_ms, model.Advance())] if isinstance(event, model.Submit) else effects
+
+
 def on_the_core(conversion: Conversion) -> Evidence:
     """What the core answers."""
+    return _played(conversion, ConversionCore(_settings(conversion)))
+
+
+def on_the_model(conversion: Conversion) -> Evidence:
+    """What the model answers."""
+    known = model.Config.__dataclass_fields__
+    own = {name: value for name, value in _settings(conversion).items() if name.replace(".", "_") in known}
+    return _played(conversion, ConversionModel(own))
+
+
+PLAYERS: dict[str, Callable[[Conversion], Evidence]] = {"model": on_the_model, "core": on_the_core}
+
+
+def _settings(conversion: Conversion) -> dict[str, str]:
     own = {name: value for name, value in OWN_SETTINGS.items() if name.startswith("group.")}
-    subject = ConversionCore(own | {POLICY: conversion.policy} | dict(conversion.limits))
+    return own | {POLICY: conversion.policy} | dict(conversion.limits)
+
+
+def _played(conversion: Conversion, subject: Subject) -> Evidence:
     return played(Session(conversion.name, conversion.steps), subject, at_once=True, any_ids=True)
 
 
@@ -148,11 +175,11 @@ def recorded() -> Recording:
     return load(RECORDING.read_text(encoding="utf-8"))
 
 
-def differences(conversion: Conversion, theirs: Evidence) -> list[str]:
-    """Where the core answers otherwise, as lines; a departure is none."""
+def differences(conversion: Conversion, theirs: Evidence, player: str = "core") -> list[str]:
+    """Where model or core answers otherwise, as lines; a departure is none."""
     if conversion.name in EXPLAINED:
         return []
-    return differing(conversion.name, in_order(on_the_core(conversion)), in_order(theirs))
+    return differing(conversion.name, in_order(PLAYERS[player](conversion)), in_order(theirs))
 
 
 def in_order(evidence: Evidence) -> Evidence:
@@ -166,7 +193,10 @@ def main(arguments: list[str]) -> int:
         known = recorded().rows if arguments[0] == "add" else {}
         RECORDING.write_text(dump(record(known)), encoding="utf-8")
     rows = recorded().rows
-    found = [line for each in conversions() for line in differences(each, rows.get(each.name, []))]
+    found = []
+    for player in PLAYERS:
+        lines = [line for each in conversions() for line in differences(each, rows.get(each.name, []), player)]
+        found += [line if line.startswith(" ") else f"{player}: {line}" for line in lines]
     print("\n".join(found))
     print(f"{len(list(conversions()))} sessions, {sum(not line.startswith(' ') for line in found)} differ")
     return 1 if found else 0

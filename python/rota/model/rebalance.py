@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
-from rota.model.consumer.write import REBALANCE, SESSION
+from rota.model.consumer.write import TIMERS
 from rota.model.log import append_unwatched, group_error, group_record
 from rota.model.members import joined, remove_from_group
+from rota.model.records import GroupRecord
 from rota.model.state import (
     UNGROUPED_TIMERS,
     Group,
@@ -161,7 +162,7 @@ def not_created(s: State, group_id: str, error: str) -> State:
 def remove_group(s: State, group_id: str) -> State:
     """The group is gone, and its timers with it (docs/protocol.md §2), but not those of a consumer group."""
     groups = {other: group for other, group in s.groups.items() if other != group_id}
-    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in (*UNGROUPED_TIMERS, SESSION, REBALANCE))
+    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in (*UNGROUPED_TIMERS, *TIMERS))
     return replace(s, groups=groups, timers=timers)
 
 
@@ -177,7 +178,8 @@ def fold_tombstone(s: State, group_id: str) -> State:
 def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
     """What becomes of a new group (docs/protocol.md §4.10)."""
     group = s.groups.get(flying.group_id)
-    if group is None and error is None and flying.late:
+    ends = GroupRecord(flying.group_id, None) in [record for other in s.appends for record in other.records]
+    if group is None and error is None and flying.late and not ends:
         return put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
     if group is None or group.creating != flying.append_id:
         return s

@@ -39,6 +39,7 @@ class Config:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_max_size: int = 2_147_483_647
+    group_consumer_migration_policy: str = "bidirectional"
 
 
 @dataclass(frozen=True)

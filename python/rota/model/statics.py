@@ -77,7 +77,9 @@ def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
 
 def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str | None) -> State:
     """The record of a replacement is durable, or failed (docs/protocol.md §9.3)."""
-    group = s.groups[flying.group_id]  # there until its tombstone, which comes later, is durable
+    group = s.groups.get(flying.group_id)
+    if group is None:
+        return s  # it has become a consumer group
     waiting = next((member for member in group.members if _waits_with(member, what)), None)
     if waiting and waiting.join and waiting.replacing == flying.append_id:
         if error is None:

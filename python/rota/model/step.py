@@ -11,9 +11,11 @@ from rota.model.admin import describe_group, list_groups
 from rota.model.answers import NONE, Effect
 from rota.model.consumer import queue
 from rota.model.consumer import service as consumer
+from rota.model.consumer.classic import classic_request, is_for_members
 from rota.model.consumer.data import ConsumerGroupDescribe, ConsumerGroupHeartbeat, ConsumerWrite
+from rota.model.consumer.ends import ended as consumer_ended
 from rota.model.consumer.records import ConsumerRecord
-from rota.model.consumer.write import REBALANCE, SESSION, write_ended
+from rota.model.consumer.write import TIMERS
 from rota.model.deletion import delete_group, deletion_failed, offset_delete
 from rota.model.gate import gate, gate_answer
 from rota.model.join import join_group
@@ -105,6 +107,8 @@ def _submit(s: State, event: Submit) -> State:
 
 def _handle(s: State, event: Submit) -> State:
     """A request that passed the gate. Some wait for the end of a group that is being deleted (§12.3)."""
+    if is_for_members(s, event.request):
+        return classic_request(s, event)
     if isinstance(event.request, JoinGroup | DeleteGroup | OffsetDelete):
         group = s.groups.get(event.request.group_id or "")
         if group and group.deleting is not None:
@@ -138,7 +142,7 @@ def _fire(s: State, kind: str, group_id: str, name: str) -> State:
             return complete_join_phase(s, group_id)
         case "Sync":
             return sync_timer_over(s, group_id)
-        case kind if kind in (SESSION, REBALANCE):
+        case kind if kind in TIMERS:
             return consumer.timer_due(s, kind, group_id, name)
         case queue.WAIT:
             return queue.wait_over(s, int(name))
@@ -169,7 +173,7 @@ def _appended(s: State, event: Appended) -> State:
         for waiter in [waiter for waiter in s.waiters if waiter.append_id == flying.append_id]:
             s = _go_on(s, waiter, error)
         if isinstance(flying.what, ConsumerWrite):
-            s = consumer.go_on(s, flying.group_id, _handle)
+            s = consumer.go_on(s, flying.group_id, error, _handle)
     return s
 
 
@@ -205,7 +209,7 @@ def _logged(s: State, flying: InFlight) -> State:
     for record in (record for record in flying.records if not isinstance(record, ConsumerRecord)):
         if isinstance(record, OffsetRecord):
             s = fold_offset(s, record)
-        elif record.group_id in s.groups:
+        elif record.group_id in s.groups and not (isinstance(flying.what, ConsumerWrite) and flying.what.upgraded):
             s = fold_tombstone(s, record.group_id) if record.value is None else change(s, record.group_id, durable=True)
         s = release(s, record.group_id)
     return s
@@ -223,5 +227,5 @@ def _end(s: State, flying: InFlight, error: str | None) -> State:
         case Promise():
             return keep_promise(s, flying, flying.what, error)
         case ConsumerWrite():
-            return write_ended(s, flying, flying.what, error)
+            return consumer_ended(s, flying, flying.what, error)
     return keep_unwritten(s, flying.records) if error else s

@@ -61,7 +61,7 @@ def subscribed_topics(group: Group) -> tuple[str, ...] | None:
     return tuple(sorted(topics))
 
 
-class _Bytes:
+class Bytes:
     """Big-endian reading; raises ValueError where bytes are missing or make no sense."""
 
     def __init__(self, data: bytes) -> None:
@@ -85,10 +85,14 @@ class _Bytes:
     def text(self) -> str:
         return self.take(self.number(2)).decode()
 
+    def text_or_null(self) -> str | None:
+        length = self.number(2)
+        return None if length < 0 else self.take(length).decode()
+
 
 def _topics_of(data: bytes) -> set[str] | None:
     """The topics of a Subscription, read as version 0 whatever its version (docs/protocol.md §13.2)."""
-    reader = _Bytes(data)
+    reader = Bytes(data)
     try:
         reader.number(2)
         topics = {reader.text() for _ in range(reader.count())}

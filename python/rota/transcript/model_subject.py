@@ -18,8 +18,10 @@ class ModelSubject:
     shows = frozenset({"log", "unload"})
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        settings = {name.replace(".", "_"): int(value) for name, value in config.items()}
-        self.state = model.State(model.Config(**settings))
+        own = model.Config.__dataclass_fields__
+        named = {name.replace(".", "_"): value for name, value in config.items()}
+        settings = {name: value if own[name].type == "str" else int(value) for name, value in named.items()}
+        self.state = model.State(model.Config(**settings))  # type: ignore[arg-type]
         self.topics = Topics()
 
     def step(self, now_ms: int, event: model.Event) -> list[Effect]:

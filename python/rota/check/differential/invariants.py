@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rota import model
 from rota.model import Group, State
-from rota.model.consumer.write import REBALANCE, SESSION
+from rota.model.consumer.write import TIMERS
 from rota.model.state import UNGROUPED_TIMERS, Promise
 
 EDGES = {
@@ -82,7 +82,7 @@ def _group(s: State, group: Group) -> Iterator[str]:
 
 
 def _timers(s: State, group: Group) -> Iterator[str]:
-    others = (*UNGROUPED_TIMERS, SESSION, REBALANCE)
+    others = (*UNGROUPED_TIMERS, *TIMERS)
     own = [t for t in s.timers if t.group_id == group.group_id and t.kind not in others]
     armed = [timer.kind for timer in own if not timer.name]
     joining = [kind for kind in armed if kind in ("Join", "InitialDelay")]
@@ -104,7 +104,8 @@ def check_step(before: State, event: model.Event, after: State, effects: tuple[m
     found = []
     for group_id, group in after.groups.items():
         old = before.groups.get(group_id)
-        if old is None or old.deleting is not None or before.phase != "Active":
+        converted = group_id in before.consumers or group_id in after.consumers
+        if old is None or old.deleting is not None or before.phase != "Active" or converted:
             continue  # no life before this one, or it may just have ended
         if group.state != old.state and (old.state, group.state) not in REACHABLE:
             found.append(f"S5: {group_id!r} went from {old.state} to {group.state}")

@@ -14,8 +14,8 @@ from rota.model.consumer.data import (
     ConsumerWrite,
     Group,
     Topic,
+    metadata,
 )
-from rota.model.consumer.heartbeat import metadata
 from rota.model.consumer.records import ConsumerRecord, Pattern
 from rota.model.consumer.target import preferred
 from rota.model.consumer.write import durable, write
@@ -76,6 +76,8 @@ def commit_error(group: Group, r: OffsetCommit, topics: Mapping[str, Topic]) -> 
     member = group.members.get(r.member_id)
     if member is None:
         return "UNKNOWN_MEMBER_ID"
+    if member.classic:
+        return NONE if r.generation == member.epoch else "ILLEGAL_GENERATION"
     if r.version < 9:
         return "UNSUPPORTED_VERSION"
     if r.generation == member.epoch:
@@ -97,7 +99,9 @@ def fetch_error(group: Group | None, r: OffsetFetch) -> str:
     member = group.members.get(r.member_id)
     if member is None:
         return "UNKNOWN_MEMBER_ID"
-    return NONE if r.member_epoch == member.epoch else "STALE_MEMBER_EPOCH"
+    if r.member_epoch == member.epoch:
+        return NONE
+    return "ILLEGAL_GENERATION" if member.classic else "STALE_MEMBER_EPOCH"
 
 
 def resolve_patterns(s: State, group_id: str) -> State:
@@ -109,7 +113,7 @@ def resolve_patterns(s: State, group_id: str) -> State:
     found = {p: tuple(sorted(name for name in s.topics if re.fullmatch(p, name))) for p in wanted}
     records = tuple(ConsumerRecord(log.PATTERN, group_id, pattern, Pattern(found[pattern])) for pattern in wanted)
     after = replace(group, patterns=found)
-    seen = metadata(after, s)
+    seen = metadata(after, s.topics)
     changed = any(set(found[p]) != set(group.patterns.get(p, ())) for p in wanted)
     if seen != group.metadata or changed:
         after = replace(after, metadata=seen, epoch=group.epoch + 1)

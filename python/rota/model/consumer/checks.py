@@ -67,7 +67,7 @@ def _static_error(static: Member | None, r: ConsumerGroupHeartbeat) -> Refusal |
     """§9.1."""
     if static is None:
         return ("UNKNOWN_MEMBER_ID", f"Instance id {r.instance_id} is unknown.") if r.member_epoch > 0 else None
-    if r.member_epoch == 0 and static.epoch != IS_AWAY:
+    if r.member_epoch == 0 and static.epoch != IS_AWAY and not static.classic:
         message = f"Static member {r.member_id} with instance id {r.instance_id} cannot join the group because the "
         return "UNRELEASED_INSTANCE_ID", f"{message}instance id is owned by {static.member_id} member."
     if r.member_epoch > 0 and static.member_id != r.member_id:

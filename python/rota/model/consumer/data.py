@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rota.model.answers import DeleteAnswer
-    from rota.model.requests import Submit
+    from rota.model.answers import DeleteAnswer, JoinAnswer, LeaveAnswer
+    from rota.model.requests import Protocols, Submit
+    from rota.model.state import Group as ClassicGroup
 
 STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
 LEAVES, IS_AWAY = -1, -2
@@ -34,6 +35,14 @@ Metadata = frozenset[Topic]
 
 
 @dataclass(frozen=True)
+class Classic:
+    """What only a member that speaks the classic protocol has (§18)."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
+@dataclass(frozen=True)
 class Member:
     """§1.2. `target` is None until the first computation has seen the member."""
 
@@ -52,6 +61,7 @@ class Member:
     assigned: Held = field(default_factory=dict)
     revoking: Held = field(default_factory=dict)
     target: frozenset[Partition] | None = None
+    classic: Classic | None = None
 
     @property
     def held(self) -> frozenset[Partition]:
@@ -62,7 +72,8 @@ class Member:
 @dataclass(frozen=True)
 class Group:
     """§1.1. `is_stale` says that the metadata has to be looked at again (§19.1), `patterns`
-    has the topic names of the resolved patterns (§15.2).
+    has the topic names of the resolved patterns (§15.2), `too_many` is how many members did not fit into the record of
+    a classic group (§17.2).
     """
 
     group_id: str
@@ -73,6 +84,7 @@ class Group:
     members: Mapping[str, Member] = field(default_factory=dict)
     patterns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_stale: bool = True
+    too_many: int | None = None
 
     @property
     def state(self) -> str:
@@ -140,13 +152,29 @@ class ConsumerDescribeAnswer:
 
 
 @dataclass(frozen=True)
-class ConsumerWrite:
-    """What an append of a consumer group is for: the answers that wait for it, and the group to go back to if it
-    fails (§4.4).
+class Downgrade:
+    """The classic group that takes the place of a consumer group, and the members that it is without, for whose removal
+    it rebalances (§17.2).
     """
 
-    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer, ...]
+    group: ClassicGroup
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConsumerWrite:
+    """What an append of a consumer group is for: the answers that wait for it, and the group to go back to if it
+    fails (§4.4). `lost` are timers (kind, member id) that run again then, `upgraded` is the classic group that returns
+    (§16.2). Once durable, `joined` is the classic member whose JoinGroup it was (§10), and `downgrade` what the group
+    becomes.
+    """
+
+    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer | JoinAnswer | LeaveAnswer, ...]
     before: Group | None
+    lost: tuple[tuple[str, str], ...] = ()
+    joined: str | None = None
+    upgraded: ClassicGroup | None = None
+    downgrade: Downgrade | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +209,11 @@ def subscribed(group: Group, member: Member, topics: Mapping[str, Topic]) -> fro
     """The existing topics of a member: by name and by its resolved pattern (§4.1)."""
     names = member.names | set(group.patterns.get(member.pattern, ()))
     return frozenset(topics[name] for name in names if name in topics)
+
+
+def metadata(group: Group, topics: Mapping[str, Topic]) -> Metadata:
+    """The topics of all members, as they are now (§19)."""
+    return frozenset(t for member in group.members.values() for t in subscribed(group, member, topics))
 
 
 def subscribed_names(group: Group | None) -> frozenset[str]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rota.model.answers import NONE
 from rota.model.consumer import records as log
 from rota.model.consumer.checks import Refusal, member_error
+from rota.model.consumer.conversion import end_parked, taken, upgrade_error, upgrade_records, upgraded
 from rota.model.consumer.data import (
+    Classic,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     Group,
     Member,
-    Metadata,
     Partition,
     holder,
+    metadata,
     subscribed,
     with_member,
     without_members,
@@ -23,9 +26,20 @@ from rota.model.consumer.reconcile import Inputs, reconcile
 from rota.model.consumer.records import ConsumerRecord
 from rota.model.consumer.removal import leave
 from rota.model.consumer.target import compute, preferred
-from rota.model.consumer.write import arm_rebalance, arm_session, disarm, setting_ms, write
-from rota.model.records import GroupRecord
-from rota.model.state import State, emit
+from rota.model.consumer.write import (
+    JOIN,
+    SYNC,
+    ConsumerAnswer,
+    arm_rebalance,
+    arm_session,
+    disarm,
+    owed,
+    setting_ms,
+    write,
+)
+from rota.model.records import GroupRecord, Record
+from rota.model.state import Group as ClassicGroup
+from rota.model.state import State, cancel, emit
 
 
 @dataclass(frozen=True)
@@ -51,41 +65,78 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
     if r.member_epoch < 0:
         return leave(s, ticket, r)
     r = replace(r, member_id=r.member_id or minted_id)
-    group = s.consumers.get(r.group_id)
-    classic = s.groups.get(r.group_id)
-    if group is None and classic and (r.member_epoch > 0 or classic.members):
-        return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", f"Group {r.group_id} is not a consumer group."))
+    group, classic = s.consumers.get(r.group_id), s.groups.get(r.group_id)
     if group is None and r.member_epoch > 0:
-        return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", f"Consumer group {r.group_id} not found."))
+        message = (
+            f"Group {r.group_id} is not a consumer group." if classic else f"Consumer group {r.group_id} not found."
+        )
+        return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", message))
+    if group is None and classic and classic.state != "Empty":
+        return _upgrade(s, ticket, r, classic)
+    ended = (GroupRecord(r.group_id, None),) if classic and group is None else ()
     group = group or Group(r.group_id)
     error = member_error(group, r, s.config.group_consumer_max_size)
     if error:
         return refuse(s, ticket, error)
-    work = _updated(_found(group, r), r)
-    work = _bumped(work, s, preferred(group))
-    work = _targeted(work, s)
-    work, settled = _reconciled(work, s, r)
-    answer = ConsumerHeartbeatAnswer(
-        ticket,
-        NONE,
-        None,
-        settled.member_id,
-        settled.epoch,
-        setting_ms(s, r.group_id, "consumer.heartbeat.interval.ms"),
-        _assignment(r, work.before, settled),
-    )
-    ended = (GroupRecord(r.group_id, None),) if classic and s.consumers.get(r.group_id) is None else ()
-    s = write(s, r.group_id, work.group, (*ended, *work.records), answer)
-    if work.replaced and work.replaced.member_id != settled.member_id:
-        s = disarm(s, r.group_id, work.replaced.member_id)
-    s = arm_session(s, r.group_id, settled.member_id)
-    return arm_rebalance(s, r.group_id, settled.member_id) if settled != work.member else s
+    work, settled = stepped(s, preferred(group), found(group, r), r)
+    return settle(s, work, settled, (*ended, *work.records), _answer(s, ticket, r, work, settled))
 
 
-def _found(group: Group, r: ConsumerGroupHeartbeat) -> Work:
+def _upgrade(s: State, ticket: int, r: ConsumerGroupHeartbeat, classic: ClassicGroup) -> State:
+    """A join meets a classic group that is not Empty. What is parked there ends even if it is then refused (§16.1)."""
+    error = upgrade_error(s, classic)
+    if error:
+        return refuse(s, ticket, error)
+    s = end_parked(s, r.group_id)
+    group = upgraded(s, classic)
+    if isinstance(group, tuple):
+        return refuse(s, ticket, group)
+    error = member_error(group, r, s.config.group_consumer_max_size)
+    if error:
+        return refuse(s, ticket, error)
+    work, settled = stepped(s, preferred(group), found(group, r), r)
+    records: tuple[Record, ...] = (GroupRecord(r.group_id, None), *upgrade_records(group), *work.records)
+    answer, before = _answer(s, ticket, r, work, settled), s.groups[r.group_id]
+    s = write(taken(s, r.group_id), r.group_id, work.group, records, answer, upgraded=before)
+    for member_id in work.group.members:
+        s = arm_session(s, r.group_id, member_id)
+    return s
+
+
+def _answer(s: State, ticket: int, r: ConsumerGroupHeartbeat, work: Work, settled: Member) -> ConsumerHeartbeatAnswer:
+    """§4.2."""
+    interval_ms = setting_ms(s, r.group_id, "consumer.heartbeat.interval.ms")
+    shown = (settled.member_id, settled.epoch, interval_ms, _assignment(r, work.before, settled))
+    return ConsumerHeartbeatAnswer(ticket, NONE, None, *shown)
+
+
+def settle(
+    s: State, work: Work, settled: Member, records: tuple[Record, ...], answer: ConsumerAnswer, **more: Any
+) -> State:
+    """Write what a request has made of its group, and arm the timers of its member (§4.3, steps 9 and 10)."""
+    group_id, member_id = work.group.group_id, settled.member_id
+    gone = [work.replaced.member_id] if work.replaced and work.replaced.member_id != member_id else []
+    freed = gone if settled.classic else [*gone, member_id]
+    s = write(s, group_id, work.group, records, answer, lost=owed(s, group_id, freed), **more)
+    s = disarm(s, group_id, *gone)
+    if not settled.classic:
+        s = cancel(cancel(s, JOIN, group_id, member_id), SYNC, group_id, member_id)
+    s = arm_session(s, group_id, member_id)
+    changes_over = work.before.classic is not None and not settled.classic
+    return arm_rebalance(s, group_id, member_id) if settled != work.member or changes_over else s
+
+
+def stepped(
+    s: State, assignor: str, work: Work, r: ConsumerGroupHeartbeat, classic: Classic | None = None
+) -> tuple[Work, Member]:
+    """Steps 3 to 8 of §4.3. `assignor` was the preferred one, `classic` is set for a JoinGroup (§18.2)."""
+    return _reconciled(_targeted(_bumped(_updated(work, r, classic), s, assignor), s), s, r)
+
+
+def found(group: Group, r: ConsumerGroupHeartbeat, *, replaces: bool = True) -> Work:
     """Find or create the member, or replace a static one (§9.1, §9.2)."""
     static = holder(group, r.instance_id)
-    if static is None or r.member_epoch > 0:
+    if static is None or r.member_epoch > 0 or not replaces:
         member = static or group.members.get(r.member_id) or Member(r.member_id)
         return Work(group, member, member)
     newcomer = replace(static, member_id=r.member_id, epoch=0, previous=0, target=static.target or frozenset())
@@ -99,7 +150,7 @@ def _found(group: Group, r: ConsumerGroupHeartbeat) -> Work:
     return Work(group, newcomer, newcomer, records, static)
 
 
-def _updated(work: Work, r: ConsumerGroupHeartbeat) -> Work:
+def _updated(work: Work, r: ConsumerGroupHeartbeat, classic: Classic | None) -> Work:
     """Put the request over the member's fields; null leaves them (§4.1)."""
     names, pattern, old = r.subscribed_topic_names, r.subscribed_topic_regex, work.member
     member = replace(
@@ -112,6 +163,7 @@ def _updated(work: Work, r: ConsumerGroupHeartbeat) -> Work:
         pattern=old.pattern if pattern is None else pattern,
         rebalance_timeout_ms=old.rebalance_timeout_ms if r.rebalance_timeout_ms == -1 else r.rebalance_timeout_ms,
         assignor=old.assignor if r.server_assignor is None else r.server_assignor,
+        classic=classic,
     )
     group = with_member(work.group, member)
     is_new = member.member_id not in work.group.members
@@ -133,18 +185,13 @@ def _bumped(work: Work, s: State, assignor: str) -> Work:
     )
     if bump or group.is_stale:
         group = replace(group, is_stale=False)
-        seen = metadata(group, s)
+        seen = metadata(group, s.topics)
         bump = bump or seen != group.metadata
         group = replace(group, metadata=seen)
     if bump:
         group = replace(group, epoch=group.epoch + 1)
         records += (log.group_epoch(group),)
     return replace(work, group=group, records=work.records + records)
-
-
-def metadata(group: Group, s: State) -> Metadata:
-    """The topics of all members, as they are now (§19)."""
-    return frozenset(t for member in group.members.values() for t in subscribed(group, member, s.topics))
 
 
 def _targeted(work: Work, s: State) -> Work:

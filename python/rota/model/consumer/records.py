@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rota.model.consumer.data import STABLE, Group, Held, Member, Metadata, Partition, with_member, without_members
+from rota.model.consumer.data import (
+    STABLE,
+    Classic,
+    Group,
+    Held,
+    Member,
+    Metadata,
+    Partition,
+    with_member,
+    without_members,
+)
 
 GROUP, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 4, 5, 6, 7, 8, 16
 
@@ -30,6 +40,7 @@ class Subscription:
     pattern: str
     rebalance_timeout_ms: int
     assignor: str | None
+    classic: Classic | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +115,7 @@ def subscription(group_id: str, member: Member) -> ConsumerRecord:
         member.pattern,
         member.rebalance_timeout_ms,
         member.assignor,
+        member.classic,
     )
     return ConsumerRecord(MEMBER, group_id, member.member_id, value)
 

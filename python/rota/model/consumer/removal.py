@@ -8,20 +8,24 @@ from dataclasses import replace
 from rota.model.answers import NONE
 from rota.model.consumer import records as log
 from rota.model.consumer.checks import fenced_instance
+from rota.model.consumer.conversion import downgraded
 from rota.model.consumer.data import (
     IS_AWAY,
     NOTHING,
     UNREVOKED,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
+    Downgrade,
     Group,
     holder,
-    subscribed,
+    metadata,
     with_member,
     without_members,
 )
 from rota.model.consumer.records import ConsumerRecord
-from rota.model.consumer.write import REBALANCE, disarm, write
+from rota.model.consumer.write import JOIN, REBALANCE, SYNC, ConsumerAnswer, disarm, owed, write
+from rota.model.log import group_record
+from rota.model.records import Record
 from rota.model.state import State, cancel, emit
 
 
@@ -43,8 +47,23 @@ def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:
         away = replace(member, epoch=IS_AWAY, revoking=NOTHING, assigned=dict.fromkeys(member.assigned, 0))
         s = cancel(s, REBALANCE, r.group_id, r.member_id)
         return write(s, r.group_id, with_member(group, away), (log.current(r.group_id, away),), answer)
-    after, records = removed(group, [r.member_id], s)
-    return disarm(write(s, r.group_id, after, records, answer), r.group_id, r.member_id)
+    return remove(s, r.group_id, [r.member_id], answer)
+
+
+def remove(
+    s: State, group_id: str, gone: Sequence[str], *answers: ConsumerAnswer, lost: tuple[tuple[str, str], ...] = ()
+) -> State:
+    """Take members out of a group, which may become a classic one by that (§8.2, §17.1). `lost` is the timer that
+    removed them.
+    """
+    group = s.consumers[group_id]
+    classic = downgraded(group, gone, s)
+    if classic:
+        records: tuple[Record, ...] = (*log.deletion(group), group_record(classic))
+        return write(s, group_id, group, records, *answers, lost=lost, downgrade=Downgrade(classic, tuple(gone)))
+    after, records = removed(group, gone, s)
+    s = write(s, group_id, after, records, *answers, lost=(*owed(s, group_id, gone), *lost))
+    return disarm(s, group_id, *gone)
 
 
 def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[ConsumerRecord, ...]]:
@@ -56,8 +75,7 @@ def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[C
     unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
     records += tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
     group = replace(group, patterns={p: found for p, found in group.patterns.items() if p not in unused})
-    seen = frozenset(t for member in group.members.values() for t in subscribed(group, member, s.topics))
-    group = replace(group, epoch=group.epoch + 1, metadata=seen)
+    group = replace(group, epoch=group.epoch + 1, metadata=metadata(group, s.topics))
     records += (log.group_epoch(group),)
     if not group.members:
         group = replace(group, target_epoch=group.epoch, target_ms=0)
@@ -66,12 +84,13 @@ def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[C
 
 
 def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
-    """A session or rebalance timeout (§10). The rebalance timer stands only while its member
-    is in UNREVOKED_PARTITIONS, so the epoch is still that of the arming.
+    """A member has been silent, or has not done what it owes, for too long (§10). The rebalance timer stands only while
+    its member is in UNREVOKED_PARTITIONS, so the epoch is still that of the arming.
     """
     group = s.consumers.get(group_id)
     member = group.members.get(member_id) if group else None
-    if group is None or member is None or (kind == REBALANCE and member.state != UNREVOKED):
+    if member is None or (kind == REBALANCE and member.state != UNREVOKED):
         return s
-    after, records = removed(group, [member_id], s)
-    return disarm(write(s, group_id, after, records), group_id, member_id)
+    if kind in (JOIN, SYNC):
+        return remove(s, group_id, [member_id], lost=((kind, member_id),)) if member.classic else s
+    return remove(s, group_id, [member_id])

@@ -20,6 +20,7 @@ from rota.model.consumer.records import ConsumerRecord, fold
 from rota.model.consumer.removal import timer_over
 from rota.model.consumer.write import arm_rebalance, arm_session, end_classic, is_armed, put, refused
 from rota.model.requests import Submit
+from rota.model.state import Group as ClassicGroup
 from rota.model.state import State, emit
 
 __all__ = ["go_on", "loaded", "replay", "resolve_patterns", "submit", "timer_due", "topics_changed", "unloaded"]
@@ -52,17 +53,24 @@ def timer_due(s: State, kind: str, group_id: str, member_id: str) -> State:
     return timer_over(s, kind, group_id, member_id)
 
 
-def go_on(s: State, group_id: str, handle: Callable[[State, Submit], State]) -> State:
+def go_on(s: State, group_id: str, error: str | None, handle: Callable[[State, Submit], State]) -> State:
     """An append of the group has ended: what waited for it goes on, until one of it appends (§4.4). `handle` is for
     requests of both protocols.
     """
     shell = s.groups.get(group_id)
-    if shell and group_id not in s.consumers and not (shell.offsets or shell.protocol_type or shell.creating):
+    if shell and error is None and group_id not in s.consumers and not _is_kept(shell):
         s = end_classic(s, group_id)
+    if group_id not in s.consumers:  # its expired timers are void
+        s = replace(s, queue=tuple(q for q in s.queue if q.group_id != group_id or isinstance(q.what, Submit)))
     s, what = taken(s, group_id)
     while what is not None:
         s, what = taken(_resumed(s, group_id, what, handle), group_id)
     return s
+
+
+def _is_kept(shell: ClassicGroup) -> bool:
+    """Whether there is more to a group without a consumer group than its offsets, or some of these."""
+    return bool(shell.offsets or shell.protocol_type or shell.pending or {shell.creating, shell.deleting} != {None})
 
 
 def _resumed(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
-from rota.model.answers import NONE, DeleteAnswer
+from rota.model.answers import NONE, DeleteAnswer, JoinAnswer, LeaveAnswer
 from rota.model.consumer.data import (
     UNREVOKED,
     ConsumerDescribeAnswer,
@@ -17,8 +19,8 @@ from rota.model.records import Record
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import InFlight, State, arm, cancel, emit
 
-ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer
-SESSION, REBALANCE = "ConsumerSession", "ConsumerRebalance"
+ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer | JoinAnswer | LeaveAnswer
+SESSION, REBALANCE, JOIN, SYNC = TIMERS = ("ConsumerSession", "ConsumerRebalance", "ConsumerJoin", "ConsumerSync")
 OWN_SETTINGS = {
     "consumer.session.timeout.ms": "group_consumer_session_timeout_ms",
     "consumer.heartbeat.interval.ms": "group_consumer_heartbeat_interval_ms",
@@ -38,24 +40,33 @@ def put(s: State, group_id: str, group: Group | None) -> State:
     return replace(s, consumers=others if group is None else {**others, group_id: group})
 
 
-def write(s: State, group_id: str, after: Group | None, records: tuple[Record, ...], *answers: ConsumerAnswer) -> State:
+def write(
+    s: State, group_id: str, after: Group | None, records: tuple[Record, ...], *answers: ConsumerAnswer, **more: Any
+) -> State:
     """The next state of a group. Without records an answer still waits for earlier writes of its group
-    (§4.4).
+    (§4.4). `more` are fields of `ConsumerWrite`.
     """
     before = s.consumers.get(group_id)
     s = put(s, group_id, after)
     if records:
-        return append(s, group_id, records, ConsumerWrite(answers, before))
+        return append(s, group_id, records, ConsumerWrite(answers, before, **more))
     earlier = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, ConsumerWrite)]
     if not earlier:
         for answer in answers:
             s = emit(s, answer)
-        return s
+        return joined(s, group_id, more["joined"]) if "joined" in more else s
     last = earlier[-1]
     assert isinstance(last.what, ConsumerWrite)
     waiting = replace(last, what=replace(last.what, answers=(*last.what.answers, *answers)))
     s = replace(s, appends=tuple(waiting if f is last else f for f in s.appends))
     return arm(s, "Append", "", str(last.append_id), s.config.offsets_commit_timeout_ms) if last.late else s
+
+
+def joined(s: State, group_id: str, member_id: str) -> State:
+    """A JoinGroup of a classic member is durable (§10)."""
+    s = cancel(arm_session(s, group_id, member_id), JOIN, group_id, member_id)
+    timeout_ms = s.consumers[group_id].members[member_id].rebalance_timeout_ms
+    return arm(s, SYNC, group_id, member_id, max(timeout_ms, 0))
 
 
 def end_classic(s: State, group_id: str) -> State:
@@ -67,9 +78,9 @@ def end_classic(s: State, group_id: str) -> State:
 
 
 def durable(s: State, group_id: str) -> Group | None:
-    """The group without what is still on its way to the log (§13.1)."""
+    """The group without what is still on its way to the log; one that is being converted is there already (§13.1)."""
     for flying in s.appends:
-        if flying.group_id == group_id and isinstance(flying.what, ConsumerWrite):
+        if flying.group_id == group_id and isinstance(flying.what, ConsumerWrite) and not flying.what.upgraded:
             return flying.what.before
     return s.consumers.get(group_id)
 
@@ -79,6 +90,8 @@ def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | No
     requests that wait for a later batch of the group are answered (§4.4).
     """
     is_late_now = any(other.append_id == flying.append_id for other in s.appends)
+    if error is None and what.joined and what.answers and flying.group_id in s.consumers:
+        s = joined(s, flying.group_id, what.joined)
     for answer in what.answers if error is None else ():
         s = emit(s, answer)
     s = s if error is None else refused(s, what, error)
@@ -109,7 +122,22 @@ def _undone(s: State, flying: InFlight, what: ConsumerWrite, error: str) -> Stat
         is_idle = member.state == UNREVOKED and not member.revoking  # static and away (§9.3)
         if not keeps and not is_idle:
             s = arm_rebalance(s, flying.group_id, member_id)
+    return _resumed(s, flying.group_id, what)
+
+
+def _resumed(s: State, group_id: str, what: ConsumerWrite) -> State:
+    """Classic members owe a JoinGroup or SyncGroup again (§4.4)."""
+    group = s.consumers.get(group_id)
+    for kind, member_id in what.lost:
+        member = group.members.get(member_id) if group else None
+        if member and member.classic and not is_armed(s, kind, group_id, member_id):
+            s = arm(s, kind, group_id, member_id, max(member.rebalance_timeout_ms, 0))
     return s
+
+
+def owed(s: State, group_id: str, members: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The timers of a JoinGroup or SyncGroup that these members owe (§10)."""
+    return tuple((kind, each) for each in members for kind in (JOIN, SYNC) if is_armed(s, kind, group_id, each))
 
 
 def refused(s: State, what: ConsumerWrite, error: str) -> State:
@@ -120,10 +148,14 @@ def refused(s: State, what: ConsumerWrite, error: str) -> State:
 
 
 def _failed(answer: ConsumerAnswer, error: str) -> ConsumerAnswer:
-    if isinstance(answer, ConsumerDescribeAnswer) or answer.error != NONE:
+    if isinstance(answer, ConsumerDescribeAnswer) or (answer.error != NONE and not isinstance(answer, LeaveAnswer)):
         return answer
     if isinstance(answer, DeleteAnswer):
         return replace(answer, error=offset_error(error))
+    if isinstance(answer, JoinAnswer):
+        return JoinAnswer(answer.ticket, offset_error(error))
+    if isinstance(answer, LeaveAnswer):
+        return LeaveAnswer(answer.ticket, offset_error(error))
     return ConsumerHeartbeatAnswer(answer.ticket, offset_error(error))
 
 
@@ -133,18 +165,23 @@ def is_armed(s: State, kind: str, group_id: str, member_id: str) -> bool:
 
 
 def arm_session(s: State, group_id: str, member_id: str) -> State:
-    """A full session from now on (§10)."""
-    return arm(s, SESSION, group_id, member_id, setting_ms(s, group_id, "consumer.session.timeout.ms"))
+    """A full session from now on; a classic member has its own timeout (§10)."""
+    classic = s.consumers[group_id].members[member_id].classic
+    timeout_ms = classic.session_timeout_ms if classic else setting_ms(s, group_id, "consumer.session.timeout.ms")
+    return arm(s, SESSION, group_id, member_id, timeout_ms)
 
 
 def arm_rebalance(s: State, group_id: str, member_id: str) -> State:
-    """A full rebalance timeout if the member has something to give up, else none (§10)."""
+    """A full rebalance timeout if a consumer member has something to give up, else none (§10)."""
     member = s.consumers[group_id].members[member_id]
-    if member.state == UNREVOKED:
+    if member.state == UNREVOKED and not member.classic:
         return arm(s, REBALANCE, group_id, member_id, max(member.rebalance_timeout_ms, 0))
     return cancel(s, REBALANCE, group_id, member_id)
 
 
-def disarm(s: State, group_id: str, member_id: str) -> State:
-    """A member is gone (§8.2)."""
-    return cancel(cancel(s, SESSION, group_id, member_id), REBALANCE, group_id, member_id)
+def disarm(s: State, group_id: str, *members: str) -> State:
+    """Members are gone (§8.2)."""
+    for member_id in members:
+        for kind in TIMERS:
+            s = cancel(s, kind, group_id, member_id)
+    return s

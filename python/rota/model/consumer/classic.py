@@ -1,0 +1,192 @@
+"""Classic members in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup (§18)."""
+
+from __future__ import annotations
+
+from rota.model.answers import NONE, HeartbeatAnswer, JoinAnswer, LeaveAnswer, LeftMember, SyncAnswer
+from rota.model.consumer import embedded
+from rota.model.consumer import records as log
+from rota.model.consumer.conversion import downgraded
+from rota.model.consumer.data import (
+    UNRELEASED,
+    UNREVOKED,
+    Classic,
+    ConsumerGroupHeartbeat,
+    Downgrade,
+    Group,
+    Member,
+    holder,
+)
+from rota.model.consumer.heartbeat import found, settle, stepped
+from rota.model.consumer.queue import is_writing, wait
+from rota.model.consumer.removal import remove
+from rota.model.consumer.target import preferred
+from rota.model.consumer.write import JOIN, SYNC, arm_session, is_armed, write
+from rota.model.join import normalised
+from rota.model.log import group_record
+from rota.model.records import Record
+from rota.model.requests import Heartbeat, JoinGroup, LeaveGroup, Request, Submit, SyncGroup
+from rota.model.state import State, arm, cancel, emit
+
+
+def is_for_members(s: State, r: Request) -> bool:
+    """Whether a classic request is for a consumer group, or for one whose append is in flight (§4.4)."""
+    if not isinstance(r, JoinGroup | SyncGroup | LeaveGroup | Heartbeat):
+        return False
+    group_id = r.group_id or ""
+    return group_id in s.consumers or (is_writing(s, group_id) and not isinstance(r, Heartbeat))
+
+
+def classic_request(s: State, event: Submit) -> State:
+    """A request of a classic member; all but Heartbeats wait for an append (§4.4)."""
+    match event.request:
+        case Heartbeat():
+            return _heartbeat(s, event.ticket, event.request)
+        case JoinGroup() | SyncGroup() | LeaveGroup() if is_writing(s, event.request.group_id or ""):
+            return wait(s, event.request.group_id or "", event)
+        case JoinGroup():
+            return _join(s, event.ticket, normalised(event.request), event.uuid)
+        case SyncGroup():
+            return _sync(s, event.ticket, event.request)
+        case LeaveGroup():
+            return _leave(s, event.ticket, event.request)
+    return s
+
+
+def _join(s: State, ticket: int, r: JoinGroup, uuid: str) -> State:
+    """JoinGroup; a new id is all of `uuid` (§18.2)."""
+    group_id = r.group_id or ""
+    group = s.consumers[group_id]
+    if not group.members:
+        s = write(s, group_id, None, log.deletion(group))
+        return wait(s, group_id, Submit(ticket, r, uuid))
+    error = _join_error(s, group, r)
+    if error == "MEMBER_ID_REQUIRED":
+        return emit(s, JoinAnswer(ticket, error, member_id=uuid))
+    if error != NONE:
+        return emit(s, JoinAnswer(ticket, error))
+    told = embedded.subscription(r.protocols[0][1])
+    owned = tuple((s.topics[name].topic_id, at) for name, at in told.owned if name in s.topics)
+    change = ConsumerGroupHeartbeat(
+        group_id,
+        r.member_id or uuid,
+        0,
+        r.instance_id,
+        told.rack_id,
+        r.rebalance_timeout_ms,
+        told.topics,
+        "",
+        None,
+        owned,
+        r.client_id,
+        r.client_host,
+    )
+    work = found(group, change, replaces=not r.member_id)
+    work, settled = stepped(s, preferred(group), work, change, Classic(r.session_timeout_ms, r.protocols))
+    answer = JoinAnswer(ticket, NONE, settled.epoch, "consumer", r.protocols[0][0], "", False, settled.member_id)
+    after = downgraded(work.group, (), s) if work.replaced and not work.replaced.classic else None
+    if after is None:
+        return settle(s, work, settled, work.records, answer, joined=settled.member_id)
+    records: tuple[Record, ...] = (*work.records, *log.deletion(work.group), group_record(after))
+    return settle(s, work, settled, records, answer, downgrade=Downgrade(after))
+
+
+def _join_error(s: State, group: Group, r: JoinGroup) -> str:
+    """§18.2, lines 3 to 9."""
+    member, static = group.members.get(r.member_id), holder(group, r.instance_id)
+    if s.config.group_consumer_migration_policy == "disabled":
+        return "INCONSISTENT_GROUP_PROTOCOL"
+    if len(group.members) >= s.config.group_consumer_max_size and not (member or static):
+        return "GROUP_MAX_SIZE_REACHED"
+    offered = {name for name, _ in r.protocols}
+    for each in group.members.values():
+        offered &= {name for name, _ in each.classic.protocols} if each.classic else offered
+    if r.protocol_type != "consumer" or not offered:
+        return "INCONSISTENT_GROUP_PROTOCOL"
+    if not r.member_id and r.instance_id is None and r.version >= 4:
+        return "MEMBER_ID_REQUIRED"
+    if r.member_id and r.instance_id is not None:
+        if static is None:
+            return "UNKNOWN_MEMBER_ID"
+        if static.member_id != r.member_id:
+            return "FENCED_INSTANCE_ID"
+    try:
+        embedded.subscription(r.protocols[0][1])
+    except ValueError:
+        return "INCONSISTENT_GROUP_PROTOCOL"
+    return NONE
+
+
+def _member(group: Group, r: SyncGroup | Heartbeat) -> tuple[Member | None, str]:
+    """The classic member that sends a request, and what is wrong with it (§18.3, lines 1 to 3)."""
+    member = group.members.get(r.member_id)
+    if r.instance_id is not None:
+        static = holder(group, r.instance_id)
+        if static is None:
+            return None, "UNKNOWN_MEMBER_ID"
+        if static.member_id != r.member_id:
+            return None, "FENCED_INSTANCE_ID"
+    if member is None or member.classic is None:
+        return None, "UNKNOWN_MEMBER_ID"
+    return (member, NONE) if r.generation == member.epoch else (None, "ILLEGAL_GENERATION")
+
+
+def _sync(s: State, ticket: int, r: SyncGroup) -> State:
+    """SyncGroup (§18.3)."""
+    group = s.consumers[r.group_id or ""]
+    member, error = _member(group, r)
+    if member is None or member.classic is None:
+        return emit(s, SyncAnswer(ticket, error))
+    name, first = member.classic.protocols[0]
+    if r.protocol_type not in (None, "consumer") or r.protocol_name not in (None, name):
+        return emit(s, SyncAnswer(ticket, "INCONSISTENT_GROUP_PROTOCOL"))
+    if group.target_epoch > member.epoch and member.state != UNREVOKED:
+        return emit(_owes_join(s, group.group_id, member), SyncAnswer(ticket, "REBALANCE_IN_PROGRESS"))
+    s = arm_session(cancel(s, SYNC, group.group_id, member.member_id), group.group_id, member.member_id)
+    assignment = embedded.assignment(first, member.assigned, s.topics)
+    return emit(s, SyncAnswer(ticket, NONE, "consumer", name, assignment))
+
+
+def _owes_join(s: State, group_id: str, member: Member) -> State:
+    """The join timer, if it is not armed (§10)."""
+    if is_armed(s, JOIN, group_id, member.member_id):
+        return s
+    return arm(s, JOIN, group_id, member.member_id, max(member.rebalance_timeout_ms, 0))
+
+
+def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
+    """Heartbeat, which waits for no append (§18.4)."""
+    group = s.consumers[r.group_id or ""]
+    member, error = _member(group, r)
+    if member is None:
+        return emit(s, HeartbeatAnswer(ticket, error))
+    s = arm_session(s, group.group_id, member.member_id)
+    busy = {p for each in group.members.values() if each.member_id != member.member_id for p in each.held}
+    is_released = member.state == UNRELEASED and not busy & (member.target or frozenset())
+    if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released:
+        return emit(_owes_join(s, group.group_id, member), HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS"))
+    return emit(s, HeartbeatAnswer(ticket, NONE))
+
+
+def _leave(s: State, ticket: int, r: LeaveGroup) -> State:
+    """LeaveGroup of members of both protocols (§18.5)."""
+    group = s.consumers[r.group_id or ""]
+    gone: list[str] = []
+    results = []
+    for member_id, instance_id in r.members:
+        leaver, error = _leaver(group, member_id, instance_id)
+        gone += [leaver] if leaver and leaver not in gone else []
+        results.append(LeftMember(member_id, instance_id, error))
+    top = results[0].error if r.version <= 2 and results else NONE
+    answer = LeaveAnswer(ticket, top, tuple(results))
+    return remove(s, group.group_id, gone, answer) if gone else emit(s, answer)
+
+
+def _leaver(group: Group, member_id: str, instance_id: str | None) -> tuple[str | None, str]:
+    member, static = group.members.get(member_id), holder(group, instance_id)
+    if instance_id is None:
+        return (member_id, NONE) if member else (None, "UNKNOWN_MEMBER_ID")
+    if static is None:
+        return None, "UNKNOWN_MEMBER_ID"
+    if member_id not in ("", static.member_id):
+        return None, "FENCED_INSTANCE_ID"
+    return static.member_id, NONE
