@@ -13,7 +13,7 @@ from rota.check.differential import recording, witness
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Loaded, Step
 from rota.check.differential.volume import Failure
-from rota.check.differential.walks import CLASSIC, CONSUMER, Walk
+from rota.check.differential.walks import CLASSIC, CONSUMER, CONVERSION, Walk
 
 
 class Drawn:
@@ -87,6 +87,12 @@ class ConsumerCoreAndModel(Machine):
     walk = CONSUMER
 
 
+class ConversionCoreAndModel(Machine):
+    """Both protocols, and groups that change between them."""
+
+    walk = CONVERSION
+
+
 def explored(machine: type[Machine], part: int, examples: int) -> None:
     """Let Hypothesis look for a difference; the parts have runs of their own."""
     run_state_machine_as_test(
@@ -100,6 +106,6 @@ def explored(machine: type[Machine], part: int, examples: int) -> None:
     )
 
 
-for _machine in (CoreAndModel, ConsumerCoreAndModel):
+for _machine in (CoreAndModel, ConsumerCoreAndModel, ConversionCoreAndModel):
     for _maker in _machine.walk.makers:
         setattr(_machine, _maker.__name__, _rule_of(_maker))

@@ -73,7 +73,7 @@ class Bug:
     topics: Callable[[Sequence[Any], set[str]], Sequence[Any]] = lambda topics, _known: topics
     record: Callable[[Any], bool] = lambda _record: True
     result: Callable[[Any], Any] = _same
-    config: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, int | str] = field(default_factory=dict)
     late_ms: int = 0
     at_once: bool = False
 

@@ -167,14 +167,16 @@ def walk(
     steps: Steps = None,
     jobs: Jobs = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME", help="classic or consumer only (default: both).")
+        str | None,
+        typer.Option("--protocol", metavar="NAME", help="classic, consumer or conversion only (default: all)."),
     ] = None,
     recorded: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Play the run in FILE instead; - is stdin.")
     ] = None,
 ) -> None:
-    """Compare the coordinator with rota.model, step by step, on random runs of the classic and then of the consumer
-    protocol, until one of them fails. --steps is the number for each protocol.
+    """Compare the coordinator with rota.model, step by step, on random runs of the classic protocol, of the consumer
+    protocol, and of groups that change between them, until one of them fails. --steps is the number for each of the
+    three.
 
     \b
     Examples:
@@ -183,7 +185,7 @@ def walk(
       rota check differential --replay failed.txt
     """
     if protocol is not None and protocol not in DIFFERENTIAL.protocols:
-        fail(MISUSED, f"--protocol is `{protocol}`: give classic or consumer")
+        fail(MISUSED, f"--protocol is `{protocol}`: give classic, consumer or conversion")
     if recorded is not None:
         end([_replayed(recorded)], [], as_json)
     reports: list[Report] = []

@@ -9,7 +9,7 @@ ENGINES = (
         "differential",
         "Compare the coordinator with rota.model, step by step.",
         "rota.check.differential.engine",
-        ("classic", "consumer"),
+        ("classic", "consumer", "conversion"),
     ),
     Engine(
         "exploration",

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rota import model
-from rota.model.consumer.data import IS_AWAY, LEAVES, UNRELEASED, UNREVOKED, Group, Member, holder
+from rota.model.consumer.data import IS_AWAY, LEAVES, UNRELEASED, UNREVOKED, ConsumerWrite, Group, Member, holder
 from rota.model.consumer.queue import is_writing
-from rota.model.consumer.write import REBALANCE, SESSION
+from rota.model.consumer.write import JOIN, REBALANCE, SESSION, SYNC
 
 Cell = tuple[str, str, str, str, str]
 Effects = Sequence[model.Effect]
@@ -197,10 +197,109 @@ SOMETIMES: dict[str, Sight] = {
 }
 
 
+def _took_over(before: model.State, after: model.State) -> set[str]:
+    """Groups that have become classic."""
+    return {g for g in before.consumers if g not in after.consumers and g in after.groups and after.groups[g].members}
+
+
+def _converted(w: Seen) -> bool:
+    return any(before.members and name in w.after.consumers for name, before in _old(w.before) if before.members)
+
+
+def _old(s: model.State) -> list[tuple[str, model.Group]]:
+    return [(name, group) for name, group in s.groups.items() if name not in s.consumers]
+
+
+def _returned(w: Seen) -> bool:
+    """A conversion has failed, and its classic group is back."""
+    return any(group.members for name, group in _old(w.after) if name in w.before.consumers) and _failed(w.event)
+
+
+def _failed(event: model.Event) -> bool:
+    return isinstance(event, model.Appended) and event.error is not None
+
+
+def _kept(w: Seen, *errors: str) -> bool:
+    """A group that was to become classic has not, for one of these errors of the log."""
+    if not isinstance(w.event, model.Appended) or w.event.error not in errors:
+        return False
+    wanted = w.event.append_id
+    whats = [f.what for f in w.before.appends if f.append_id == wanted]
+    return any(isinstance(what, ConsumerWrite) and what.downgrade for what in whats)
+
+
+def _of_classic_members(w: Seen, kind: type, error: str) -> bool:
+    """A request of a classic member in a consumer group is answered so."""
+    request = w.event.request if isinstance(w.event, model.Submit) else None
+    inside = request is not None and getattr(request, "group_id", None) in w.before.consumers
+    return inside and any(isinstance(e, kind) and getattr(e, "error", None) == error for e in w.effects)
+
+
+def _changed_over(w: Seen, to_classic: bool) -> bool:
+    """A member of a consumer group speaks the other protocol now."""
+    then = _members(w.before)
+    return any(
+        at in then and bool(m.classic) == to_classic != bool(then[at].classic) for at, m in _members(w.after).items()
+    )
+
+
+CONVERTED: dict[str, Sight] = {
+    "a classic group becomes a consumer group": _converted,
+    "a consumer group becomes classic and rebalances": lambda w: any(
+        w.after.groups[g].state == "PreparingRebalance" for g in _took_over(w.before, w.after)
+    ),
+    "a consumer group becomes classic and is Stable": lambda w: any(
+        w.after.groups[g].state == "Stable" for g in _took_over(w.before, w.after)
+    ),
+    "a conversion upwards fails": _returned,
+    "a conversion downwards fails": lambda w: _kept(w, "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR"),
+    "a group is too large to become classic": lambda w: _kept(w, "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"),
+    "a conversion is refused": lambda w: (
+        _answers(w.effects, "GROUP_ID_NOT_FOUND")
+        and any(
+            isinstance(e, model.ConsumerHeartbeatAnswer) and "Cannot upgrade" in (e.error_message or "")
+            for e in w.effects
+        )
+    ),
+    "a parked JoinGroup ends with a conversion": lambda w: (
+        any(isinstance(e, model.JoinAnswer) and e.error == "REBALANCE_IN_PROGRESS" for e in w.effects) and _converted(w)
+    ),
+    "a classic member joins a consumer group": lambda w: (
+        any(m.classic and at not in _members(w.before) for at, m in _members(w.after).items()) and not _converted(w)
+    ),
+    "a classic member has to join again": lambda w: _of_classic_members(
+        w, model.HeartbeatAnswer, "REBALANCE_IN_PROGRESS"
+    ),
+    "a classic member is heard": lambda w: _of_classic_members(w, model.HeartbeatAnswer, "NONE"),
+    "a classic member gets its assignment": lambda w: _of_classic_members(w, model.SyncAnswer, "NONE"),
+    "a classic member is behind": lambda w: _of_classic_members(w, model.SyncAnswer, "ILLEGAL_GENERATION"),
+    "members leave by LeaveGroup": lambda w: (
+        isinstance(w.event, model.Submit)
+        and isinstance(w.event.request, model.LeaveGroup)
+        and bool(set(_members(w.before)) - set(_members(w.after)))
+    ),
+    "a classic member becomes a consumer member": lambda w: _changed_over(w, False),
+    "a consumer member becomes a classic member": lambda w: _changed_over(w, True),
+    "a classic member does not join again in time": lambda w: _expired(w.before, w.after, w.event, JOIN),
+    "a classic member does not sync in time": lambda w: _expired(w.before, w.after, w.event, SYNC),
+    "a JoinGroup ends an Empty consumer group": lambda w: (
+        isinstance(w.event, model.Submit)
+        and isinstance(w.event.request, model.JoinGroup)
+        and w.event.request.group_id in w.before.consumers
+        and w.event.request.group_id not in w.after.consumers
+    ),
+    "a mixed group is loaded": lambda w: (
+        isinstance(w.event, model.Loaded) and any(m.classic for m in _members(w.after).values())
+    ),
+}
+SIGHTS = {"consumer": SOMETIMES, "conversion": CONVERTED}
+
+
 @dataclass
 class Reached:
     """Cells and situations that a walk has reached, with how often."""
 
+    walk: str = "consumer"
     cells: Counter[Cell] = field(default_factory=Counter)
     situations: Counter[str] = field(default_factory=Counter)
 
@@ -210,7 +309,7 @@ class Reached:
         if cell is not None:
             self.cells[cell] += 1
         seen = Seen(before, event, after, effects)
-        self.situations.update(name for name, holds in SOMETIMES.items() if holds(seen))
+        self.situations.update(name for name, holds in SIGHTS[self.walk].items() if holds(seen))
 
     def add(self, other: Reached) -> None:
         """What another walk has reached."""
@@ -220,4 +319,4 @@ class Reached:
     @property
     def unseen(self) -> list[str]:
         """Situations that never came."""
-        return [name for name in SOMETIMES if not self.situations[name]]
+        return [name for name in SIGHTS[self.walk] if not self.situations[name]]

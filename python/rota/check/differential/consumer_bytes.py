@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rota.model.consumer import records as log
-from rota.model.consumer.data import STABLE, UNRELEASED, UNREVOKED, Partition
+from rota.model.consumer.data import STABLE, UNRELEASED, UNREVOKED, Classic, Partition
 
 T = TypeVar("T")
 STATES = {0: STABLE, 1: UNREVOKED, 2: UNRELEASED}
@@ -93,9 +94,21 @@ def _member(r: _Reader) -> log.Subscription:
     value = log.Subscription(
         instance_id, rack_id, client_id, client_host, names, pattern, r.number("i"), assignor=r.text()
     )
-    if r.tags() != {0: b"\x00"}:
-        raise Malformed("classic data")
-    return value
+    classic = _Reader(r.tags().get(0, b""))
+    if classic.number("b") == 0:
+        classic.end()
+        return value
+    session_timeout_ms = classic.number("i")
+    protocols = tuple(classic.array(lambda: (classic.word(), _protocol_metadata(classic))))
+    classic.tags()
+    classic.end()
+    return replace(value, classic=Classic(session_timeout_ms, protocols))
+
+
+def _protocol_metadata(r: _Reader) -> bytes:
+    metadata = r.take(r.varint() - 1)
+    r.tags()
+    return metadata
 
 
 def _target_epoch(r: _Reader) -> log.TargetEpoch:

@@ -13,7 +13,7 @@ from rota.check.engines import Effort, Progress, Report, each
 
 STEPS, STEPS_QUICKLY = 1_000_000, 20_000
 RUNS_AT_A_TIME = 20
-NAMES = {"classic": "differential", "consumer": "differential/consumer"}
+NAMES = {"classic": "differential", "consumer": "differential/consumer", "conversion": "differential/conversion"}
 # How many failed runs are shortened, to print the smallest.
 FAILURES_MAX = 8
 
@@ -25,7 +25,7 @@ def run(effort: Effort, progress: Progress) -> Report:
     walk = WALKS[effort.protocol]
     runs = steps = 0
     failures: list[volume.Failure] = []
-    reached = Reached()
+    reached = Reached(walk.name)
     work = partial(_runs, walk=effort.protocol)
     for done, taken, failed, seen in each(work, _jobs(effort.seed, wanted), effort.processes):
         runs, steps = runs + done, steps + taken
@@ -59,7 +59,7 @@ def _jobs(first: int, steps: int) -> Iterator[range]:
 
 def _runs(seeds: range, walk: str) -> tuple[int, int, list[volume.Failure], Reached]:
     """How many runs, how many steps, what failed, and what was reached."""
-    reached = Reached()
+    reached = Reached(walk)
     wanted = reached if WALKS[walk].situations else None
     outcomes = [volume.run(seed, walk=WALKS[walk], reached=wanted) for seed in seeds]
     failures = [failure for _, failure in outcomes if failure]

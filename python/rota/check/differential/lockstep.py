@@ -52,14 +52,30 @@ def panicked(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
+def entropy_of(ticket: int) -> int:
+    """The random bits that the core gets with a request."""
+    return (ticket + 1) * ENTROPY_STEP % (1 << 128)
+
+
+def random_id(ticket: int) -> str:
+    """The id of the newer protocol that the core makes of them."""
+    return base64.urlsafe_b64encode(entropy_of(ticket).to_bytes(16)).decode().rstrip("=")
+
+
+def _likelihood(told: str | None) -> int:
+    """In which order requests are looked at for the id that is new: told one, not answered, answered without one."""
+    return 0 if told else 1 if told is None else 2
+
+
 class Lockstep:
     """Both coordinators, the log, and who waits for an answer."""
 
     def __init__(self, config: Mapping[str, int | str], reached: Reached | None = None) -> None:
         self.reached = reached
         self.config = dict(config)
-        numbers = {name.replace(".", "_"): value for name, value in config.items() if isinstance(value, int)}
-        self.settings = model.Config(**numbers)
+        named = {name.replace(".", "_"): value for name, value in config.items()}
+        known = {name: value for name, value in named.items() if name in model.Config.__dataclass_fields__}
+        self.settings = model.Config(**known)  # type: ignore[arg-type]
         self.topics: dict[str, model.Topic] = {}
         self.names: dict[int, str] = {}
         self.own: dict[str, tuple[tuple[str, int], ...]] = {}
@@ -155,7 +171,7 @@ class Lockstep:
 
     def _ask(self, step: Ask) -> None:
         request = resolved(step.request, self.minted)
-        entropy = (step.ticket + 1) * ENTROPY_STEP % (1 << 128)
+        entropy = entropy_of(step.ticket)
         self.waiting[step.ticket] = step.actor
         effects = self._beaten_in_an_array(step.ticket, request)
         if effects is None:
@@ -163,7 +179,7 @@ class Lockstep:
         if isinstance(request, model.JoinGroup) and not request.member_id:
             self.minting[step.ticket] = request
         if isinstance(request, model.ConsumerGroupHeartbeat) and not request.member_id:
-            self.minted[step.ticket] = base64.urlsafe_b64encode(entropy.to_bytes(16)).decode().rstrip("=")
+            self.minted[step.ticket] = random_id(step.ticket)
         self._both(effects, model.Submit(step.ticket, request, ""))
 
     def _beaten_in_an_array(self, ticket: int, request: model.Request) -> list[rota.coordinator.Effect] | None:
@@ -184,9 +200,19 @@ class Lockstep:
         told = {
             effect.ticket: effect.member_id for effect in core_effects if isinstance(effect, rota.protocol.JoinAnswer)
         }
-        for ticket, request in sorted(self.minting.items(), key=lambda item: item[0] not in told):
+        records = [record for each in core_effects for record in getattr(each, "records", ())]
+        written = [record.key for record in records if isinstance(record, rota.protocol.UnknownRecord)]
+        values = [record.value for record in records if isinstance(record, rota.protocol.GroupRecord)]
+        stored = [member.member_id for value in values if value is not None for member in value.members]
+        for ticket, request in sorted(self.minting.items(), key=lambda item: _likelihood(told.get(item[0]))):
+            whole = random_id(ticket)
+            if told.get(ticket) == whole or any(whole.encode() in key for key in written):
+                self.minted[ticket] = whole
+                self.known.add(whole)
+                del self.minting[ticket]
+                continue
             prefix = request.client_id if request.instance_id is None else request.instance_id
-            candidates = [told[ticket]] if ticket in told else self._ids_in_core(request.group_id or "")
+            candidates = [told[ticket]] if told.get(ticket) else [*stored, *self._ids_in_core(request.group_id or "")]
             mine = [each for each in candidates if each[:-UUID_LENGTH] == f"{prefix}-" and each not in self.known]
             if mine:
                 self.minted[ticket] = mine[0]
@@ -331,7 +357,13 @@ class Lockstep:
             replace(waiter, event=replace(waiter.event, uuid=self._uuid(waiter.event.ticket)))
             for waiter in self.state.waiters
         )
-        return replace(self.state, waiters=waiters) if waiters else self.state
+        queue = tuple(
+            replace(each, what=replace(each.what, uuid=self._uuid(each.what.ticket)))
+            if isinstance(each.what, model.Submit) and isinstance(each.what.request, model.JoinGroup)
+            else each
+            for each in self.state.queue
+        )
+        return replace(self.state, waiters=waiters, queue=queue) if waiters or queue else self.state
 
     def _compare_views(self) -> list[str]:
         """Consumer groups are described and listed; requests that would have to wait are not sent."""

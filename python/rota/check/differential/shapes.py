@@ -194,7 +194,7 @@ def _describe_answer(plain: model.ConsumerDescribeAnswer, names: Mapping[int, st
             each.pattern,
             named(each.assigned),
             named(each.target or ()),
-            member_type=1,
+            member_type=0 if each.classic else 1,
         )
         for each in plain.members
     ]

@@ -1,4 +1,4 @@
-"""The two protocols that the random walk can take: what its runs begin with, and how their steps are made."""
+"""The protocols that the random walk can take, and both together: how its runs begin, and how steps are made."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rota.check.differential import consumer_generators, generators
-from rota.check.differential.cells import SOMETIMES
+from rota.check.differential import consumer_generators, conversion_generators, generators
+from rota.check.differential.cells import CONVERTED, SOMETIMES
 from rota.check.differential.steps import Step
 
 
@@ -34,4 +34,12 @@ CONSUMER = Walk(
     consumer_generators.OPENING,
     SOMETIMES,
 )
-WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER)}
+CONVERSION = Walk(
+    "conversion",
+    conversion_generators.ConversionMaker,
+    conversion_generators.MAKERS,
+    conversion_generators.CONFIGS,
+    conversion_generators.OPENING,
+    CONVERTED,
+)
+WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER, CONVERSION)}
