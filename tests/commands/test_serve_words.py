@@ -21,6 +21,7 @@ PLAIN = [
     "--listen=127.0.0.1:0 --json",
     "--listen 127.0.0.1:0 --listen 127.0.0.1:9",
     "--advertise kafka.test:9092 --nodes 3 --http :9644",
+    "--http https://0.0.0.0:9644 --http-token secret --allow-anonymous-http",
     "--data ./data/ --durability os --take-over --journal",
     "--no-take-over --journal --no-journal --trace",
     "--journal-dir there/ --journal-retention-bytes 7 --journal-retention-ms=0008",
