@@ -109,17 +109,17 @@ pub const DEEP: &[Named] = &[
     },
     Named {
         name: "deep_second_protocol",
-        bounds: Bounds { level: 2, version: V2, writes: 3, ends: 3, inits: 2, failures: 1, is_late: true, ..SMALL },
-        sometimes: &["committed", "aborted", "loaded Prepare", "stored but failed", "late data refused"],
+        bounds: Bounds { level: 2, version: V2, participants: 3, writes: 3, ends: 1, crashes: 2, ..SMALL },
+        sometimes: &["committed", "aborted", "loaded Prepare", "marker repeated"],
     },
     Named {
         name: "deep_producers",
-        bounds: Bounds { inits: 3, names_epoch: true, level: 2, timeouts: 1, writes: 1, ..SMALL },
-        sometimes: &["committed", "aborted", "fenced", "timed out", "loaded Prepare"],
+        bounds: Bounds { inits: 3, names_epoch: true, level: 2, ends: 1, writes: 1, crashes: 0, ..SMALL },
+        sometimes: &["committed", "aborted", "fenced"],
     },
     Named {
         name: "deep_failures",
-        bounds: Bounds { failures: 2, inits: 2, ..SMALL },
-        sometimes: &["committed", "aborted", "fenced", "stored but failed", "marker failed", "loaded Prepare"],
+        bounds: Bounds { failures: 2, writes: 1, ..SMALL },
+        sometimes: &["committed", "aborted", "stored but failed", "marker failed", "loaded Prepare"],
     },
 ];
