@@ -38,6 +38,8 @@ NOTES = {
     "rota-log": "memory or disk",
     "rota-security": "TLS, SASL, users",
     "rota-engine": "shared partitions",
+    "rota-cluster": "a node on an engine",
+    "rota-etcd": "etcd as the engine",
     "rota-txn": "transactions",
     "rota-journal": "record and replay",
     "rota-assign": "assignors",
