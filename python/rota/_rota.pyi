@@ -38,6 +38,7 @@ __all__ = [
     "Append",
     "AssignedTopic",
     "Assignment",
+    "AuditFold",
     "AuditRows",
     "Authority",
     "BenchCrowd",
@@ -120,6 +121,8 @@ __all__ = [
     "assign_names",
     "audit_ahead",
     "audit_columns",
+    "audit_decode",
+    "audit_promises",
     "audit_ranges",
     "audit_records",
     "audit_replay",
@@ -2560,6 +2563,14 @@ def audit_ahead(directory: Path, topic: str) -> list[tuple[int, Path, tuple[int,
 def audit_columns() -> list[tuple[str, str]]:
     """Columns of the rows of logs (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
 
+def audit_decode(
+    records: Sequence[tuple[int, int, bytes, bytes | None]], first_offset: int | None = None
+) -> tuple[int, list[tuple[bytes, bytes, bytes]]]:
+    """The rows of (offset, wall ms, key, value) records of `__consumer_offsets`, as `AuditRows.next_columns` has them.
+
+    With `first_offset` they are consecutive records of one partition, and offsets without a record have rows, too.
+    """
+
 def audit_ranges(
     path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ..., end: int = ...
 ) -> list[tuple[int, int, int, int, int, int]]:
@@ -2629,6 +2640,65 @@ def edit_entry(
 
 def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
     """An uncompressed batch of (wall milliseconds, key, value) records, the first at `base_offset`."""
+
+def audit_promises() -> list[tuple[str, str, bool, str, str]]:
+    """What `AuditFold` looks for: (name, invariant or "", is a violation, `records`, `offsets` or `journal`, meaning).
+
+    `records`: the group records of any log.
+    """
+
+@final
+class AuditFold:
+    """The promises of one partition of a log, folded over its rows in log order.
+
+    `is_whole`: all of the log is folded, and what sums up is found at its end. Otherwise memory is bounded, and
+    everything is found as soon as it is certain. `Columns` are those of `audit_columns`: each is (validity, offsets,
+    values, index of the first row in them).
+    """
+
+    def __new__(cls, is_journal: bool, is_whole: bool) -> Self: ...
+    def read(self, rows: AuditRows) -> None:
+        """Fold the rest of the rows."""
+
+    def rows(self, count: int, columns: list[tuple[bytes, bytes, bytes, int]]) -> None:
+        """Fold rows of whole records, except those that have been seen. Raises ValueError if columns are missing."""
+
+    def end(self) -> None:
+        """The log ends."""
+
+    def take(self) -> list[tuple[str, str | None, int | None, int, int, int | None, list[str], str]]:
+        """What was found since the last time.
+
+        Each is (name, group, generation, first offset, last offset, wall ms, members, witness).
+        """
+
+    def tally(self) -> tuple[int, int, list[tuple[int, str, str]]]:
+        """What was counted since the last time: rows, offsets without a record, and what could not be read.
+
+        The latter as (offset, `unreadable` or `torn`, reason), the first thousand.
+        """
+
+    def groups(self) -> list[tuple[str, bool]]:
+        """The groups, and whether each is one of the newer consumer protocol."""
+
+    @property
+    def next_offset(self) -> int:
+        """Rows before it have been seen."""
+
+    def needs(self, count: int, columns: list[tuple[bytes, bytes, bytes, int]]) -> list[str]:
+        """The groups whose states `rows` needs for these rows. Raises ValueError if columns are missing."""
+
+    def state(self) -> bytes:
+        """The state of the partition without its groups."""
+
+    def resume(self, state: bytes) -> None:
+        """Go on with the state of a partition. Raises ValueError if it is of another version."""
+
+    def group_states(self) -> list[tuple[str, bytes]]:
+        """The states of the groups."""
+
+    def resume_group(self, name: str, state: bytes) -> None:
+        """Go on with the state of a group. Raises ValueError if it is of another version."""
 
 @final
 class AuditRows:

@@ -45,6 +45,7 @@ NOTES = {
     "rota-assign": "assignors",
     "rota-member": "the member's side",
     "rota-audit": "logs as rows",
+    "rota-promises": "promises of logs",
     "rota-server": "sockets and threads",
     "rota-sim": "simulator, explorer",
     "rota-bench": "loads and floors",

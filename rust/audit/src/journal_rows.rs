@@ -5,9 +5,9 @@ use rota_journal::{
     Entry, EntryError, OwnedEffect, OwnedEvent,
     owned::{Answer, LeaveIdentity, OffsetCommit, Request},
 };
+use rota_promises::{Columns, Row};
 
 use crate::{
-    columns::{Columns, Row},
     reader::{Filter, Position},
     record_rows::classic_rows,
 };

@@ -5,6 +5,7 @@
 //! | [`cut`], [`Range`] | parts of a segment file that begin and end with a batch |
 //! | [`first_wrong`] | the first damage that may hide an offset |
 //! | [`RangeReader`] | the rows of one part, some thousands at a time |
+//! | [`decode`] | the rows of records from a broker |
 //! | [`records_in`] | the records of one part |
 //! | [`Columns`], [`Row`] | rows in Apache Arrow's layout |
 //! | [`edit`] | damages an entry of a journal, to test whether an audit notices |
@@ -14,7 +15,6 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::large_types_passed_by_value, reason = "a row is made by changing a copy of another one")]
 
-mod columns;
 mod edit;
 mod journal_rows;
 mod newer;
@@ -23,8 +23,8 @@ mod reader;
 mod record_rows;
 mod replay;
 
-pub use columns::{Buffers, Columns, Kind, Row};
 pub use edit::{Edit, edit};
 pub use ranges::{Range, cut, first_wrong};
-pub use reader::{Filter, RangeReader, Source, records_in};
+pub use reader::{Fetched, Filter, RangeReader, Source, decode, records_in};
 pub use replay::{Cause, Fold, replay_range};
+pub use rota_promises::{Buffers, Columns, Kind, Row};

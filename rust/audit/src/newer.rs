@@ -1,9 +1,8 @@
 //! Records of the newer consumer protocol: members, epochs and partitions. Other records are kept as bytes.
 
-use crate::{
-    columns::{Columns, Row},
-    reader::Filter,
-};
+use rota_promises::{Columns, Row};
+
+use crate::reader::Filter;
 
 const MEMBER: i16 = 5;
 const TARGET: i16 = 7;

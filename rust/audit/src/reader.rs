@@ -8,12 +8,9 @@ use std::{
 };
 
 use rota_log::{Batch, BatchError, BatchHeader, LogRecord, StoredRecord, later_batch, store::PAYLOAD_BYTES_MAX};
+use rota_promises::{Columns, Row};
 
-use crate::{
-    columns::{Columns, Row},
-    journal_rows::journal_rows,
-    record_rows::record_rows,
-};
+use crate::{journal_rows::journal_rows, record_rows::record_rows};
 
 /// Maximum rows returned at once.
 const ROWS_AT_ONCE: usize = 16_384;
@@ -195,6 +192,41 @@ impl RangeReader {
             self.columns.push(&Row { offset, part: Some(0), at_ms, kind, note, ..Row::default() });
         }
     }
+}
+
+/// A record as a client gets it from a broker.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched<'a> {
+    /// Its offset.
+    pub offset: i64,
+    /// Its timestamp in milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value; `None`: a tombstone.
+    pub value: Option<&'a [u8]>,
+}
+
+/// Returns the rows of records of `__consumer_offsets`. With a `first_offset` they are consecutive records of one
+/// partition from there on: offsets without a record have rows, too.
+pub fn decode<'a>(first_offset: Option<i64>, records: impl IntoIterator<Item = Fetched<'a>>) -> Columns {
+    let mut reader = RangeReader {
+        bytes: Vec::new(),
+        at: 0,
+        next_offset: first_offset.unwrap_or_default(),
+        source: Source::Offsets,
+        filter: Filter::default(),
+        is_newest: false,
+        columns: Columns::default(),
+    };
+    for Fetched { offset, at_ms, key, value } in records {
+        if first_offset.is_some() {
+            reader.push_missing(offset - reader.next_offset);
+        }
+        reader.next_offset = offset.saturating_add(1);
+        reader.read_record(&Position { offset, at_ms, key, value, note: None });
+    }
+    reader.columns
 }
 
 /// Returns the records with a key in the `pieces` of the file at `path`, without control batches, within the range

@@ -4,9 +4,9 @@ use rota_core::{
     Record, embedded,
     records::{GroupValue, MemberValue, RecordError},
 };
+use rota_promises::{Columns, Row};
 
 use crate::{
-    columns::{Columns, Row},
     newer::newer_rows,
     reader::{Filter, Position},
 };

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
     prelude::*,
+    pybacked::PyBackedBytes,
     types::PyBytes,
 };
 use rota_audit::{
-    Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, first_wrong, records_in,
-    replay_range,
+    Cause, Columns, Edit, Fetched, Filter, Fold, Kind, Range, RangeReader, Source, cut, decode, edit, first_wrong,
+    records_in, replay_range,
 };
 use rota_core::explain::Rebalance;
 use rota_log::{
@@ -26,6 +27,10 @@ type RangeRow = (u64, u64, i64, i64, i64, u64);
 type AheadRow = (i32, PathBuf, RangeRow);
 /// Validity, offsets (empty for numbers), values.
 type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+/// Number of rows, and the buffers of each column.
+type ColumnsRow<'py> = (usize, Vec<BufferRow<'py>>);
+/// Offset, wall milliseconds, key, value.
+type FetchedRow = (i64, i64, PyBackedBytes, Option<PyBackedBytes>);
 /// Entries read, compared, snapshots compared, entries missing, unchecked, incarnations cut.
 type CountsRow = (u64, u64, u64, u64, u64, u64);
 /// Offset, sequence number, what differs, event, journal's value, replay's value.
@@ -111,8 +116,9 @@ fn audit_records(
 
 /// Reads the rows of one part of a log, some thousands at a time.
 #[pyclass(module = "rota._rota")]
-struct AuditRows {
-    reader: RangeReader,
+pub struct AuditRows {
+    /// Where the rows come from.
+    pub reader: RangeReader,
 }
 
 #[pymethods]
@@ -142,15 +148,36 @@ impl AuditRows {
     }
 
     /// Returns the number of the next rows, and the buffers of each column in Arrow's layout; `None` at the end.
-    fn next_columns<'py>(&mut self, py: Python<'py>) -> Option<(usize, Vec<BufferRow<'py>>)> {
+    fn next_columns<'py>(&mut self, py: Python<'py>) -> Option<ColumnsRow<'py>> {
         let columns = py.detach(|| self.reader.next_columns())?;
-        let rows = columns.rows();
-        let of_column = |buffers: rota_audit::Buffers| {
-            let [validity, offsets, data] = [buffers.validity, buffers.offsets, buffers.data];
-            (PyBytes::new(py, &validity), PyBytes::new(py, &offsets), PyBytes::new(py, &data))
-        };
-        Some((rows, columns.into_buffers().into_iter().map(of_column).collect()))
+        Some(columns_row(py, columns))
     }
+}
+
+fn columns_row(py: Python<'_>, columns: Columns) -> ColumnsRow<'_> {
+    let rows = columns.rows();
+    let of_column = |buffers: rota_audit::Buffers| {
+        let [validity, offsets, data] = [buffers.validity, buffers.offsets, buffers.data];
+        (PyBytes::new(py, &validity), PyBytes::new(py, &offsets), PyBytes::new(py, &data))
+    };
+    (rows, columns.into_buffers().into_iter().map(of_column).collect())
+}
+
+/// Returns the rows of records of `__consumer_offsets` as `AuditRows.next_columns` does. With a `first_offset` they are
+/// consecutive records of one partition, and offsets without a record have rows, too.
+#[pyfunction]
+#[pyo3(signature = (records, first_offset=None))]
+fn audit_decode(py: Python<'_>, records: Vec<FetchedRow>, first_offset: Option<i64>) -> ColumnsRow<'_> {
+    let columns = py.detach(|| {
+        let records = records.iter().map(|(offset, at_ms, key, value)| Fetched {
+            offset: *offset,
+            at_ms: *at_ms,
+            key,
+            value: value.as_deref(),
+        });
+        decode(first_offset, records)
+    });
+    columns_row(py, columns)
 }
 
 /// Replays the first of these parts of one partition of a journal, with as many of the others as needed. Returns the
@@ -240,6 +267,7 @@ fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Opt
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ahead, module)?)?;
     module.add_function(wrap_pyfunction!(audit_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_decode, module)?)?;
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(audit_records, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;

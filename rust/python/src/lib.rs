@@ -20,6 +20,7 @@ mod messages;
 mod names;
 mod plain;
 mod projection;
+mod promises;
 mod purgatory;
 mod records;
 mod requests;
@@ -60,6 +61,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     sim::register(module)?;
     bench::register(module)?;
     audit::register(module)?;
+    promises::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }
