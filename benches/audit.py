@@ -1,15 +1,16 @@
-"""What the audit does in a second: `python benches/audit.py [--events N[,N...]] [--cores N] [--from DIR] [--json]`.
+"""What the audit does in a second: `python benches/audit.py [--events N[,N...]] [--from DIR] [--spark] [--json]`.
 
 Simulated worlds leave a journal of about so many events (or one that is there is taken). Then, in one run:
 
-- floor: one Rust thread that folds the whole journal, file after file, in this process;
-- replay: the same folded by Spark's tasks where it lies;
-- rows: the journal read into Parquet; queries: all checks over that;
-- start: of Spark and of a Python worker, apart from all others;
-- memory: the largest resident sets of a task's Python process and of the JVM.
+- floor: one Rust thread that folds the whole journal through the coordinator, file after file;
+- promises: one Rust thread that folds the rows of the whole journal, file after file;
+- checks: all of `rota audit`, both folds and the model, in this process on all cores;
+- command: `rota audit` from its start to its end, in a process of its own;
+- with `--spark` spark: the same on Spark in local mode; its start is apart;
+- memory: the largest resident sets of this process, and of Spark's.
 
 Figures are events a second of processor time, of all processes together, so that it does not matter what else the
-machine does; and of wall time a core. The replay's share of the floor is of processor time.
+machine does, and seconds of wall time.
 """
 
 from __future__ import annotations
@@ -18,19 +19,18 @@ import argparse
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pyspark.sql import SparkSession
-
-from rota.audit import folds, tables, views
-from rota.audit.audit import Wanted, declared, read_rows
-from rota.audit.checks import CHECKS
-from rota.audit.logs import JOURNAL, Part, parts_of
-from rota.audit.session import fit, started
+from rota.audit import folds, promises
+from rota.audit.audit import Audit, Wanted, audit
+from rota.audit.engines import Engine, local
+from rota.audit.logs import Part, partitions_in, parts_of
 from rota.simulate.journal import Journal
 
 T = TypeVar("T")
@@ -55,10 +55,9 @@ class Spent(NamedTuple):
     cpu_s: float
     """Of this process and all that it started, in user and kernel mode."""
 
-    def rates(self, name: str, events: int, cores: int) -> dict[str, int]:
-        """Events a second."""
-        of_cpu, of_wall = round(events / self.cpu_s), round(events / self.wall_s / cores)
-        return {f"{name}_events_cpu_s": of_cpu, f"{name}_events_wall_s_core": of_wall}
+    def figures(self, name: str, events: int) -> dict[str, float]:
+        """Events a second of processor time, and seconds."""
+        return {f"{name}_events_cpu_s": round(events / self.cpu_s), f"{name}_s": round(self.wall_s, 2)}
 
 
 def family(of: int) -> dict[int, list[str]]:
@@ -88,8 +87,13 @@ def timed(run: Callable[[], T]) -> tuple[Spent, T]:
 
 def folded(parts: list[Part]) -> int:
     """Events that one thread folds: the partitions one after the other."""
-    journals = folds.journals_in(parts)
+    journals = partitions_in(parts)
     return sum(folds.fold(journal[index:]).entries for journal in journals for index in range(len(journal)))
+
+
+def promised(parts: list[Part]) -> int:
+    """Rows that one thread folds: the partitions one after the other."""
+    return sum(promises.promised(journal).rows for journal in partitions_in(parts))
 
 
 def resident_mib() -> dict[str, int]:
@@ -104,66 +108,55 @@ def resident_mib() -> dict[str, int]:
     return found
 
 
-def checked(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> tuple[Spent, Spent, int]:
-    """What it takes to read the rows and to run the checks, and how much those found."""
-    reading, rows = timed(lambda: read_rows(spark, wanted, parts))
-    rows.createOrReplaceTempView("all_rows")
-    rows.createOrReplaceTempView("rows")
-
-    def all_checks() -> int:
-        try:
-            views.define(spark, wanted.output)
-            return len(declared(spark, [check for check in CHECKS if JOURNAL in check.sources]))
-        finally:
-            views.forget(wanted.output)
-
-    return reading, *timed(all_checks)
+def checked(directory: Path, parts: list[Part], engine: Engine) -> Audit:
+    """The whole audit, which finds no violation."""
+    found = audit(Wanted([directory]), parts, engine)
+    assert not found.violations, found.violations[0]
+    return found
 
 
-def measured(directory: Path, output: Path, cores: int) -> dict[str, object]:
+def on_spark(directory: Path, parts: list[Part], events: int) -> dict[str, object]:
+    """The figures of Spark in local mode."""
+    from rota.audit.session import started
+    from rota.audit.spark import SparkEngine
+
+    with contextlib.ExitStack() as ends:
+        start, session = timed(lambda: ends.enter_context(started("local[*]", events)))
+        spent, _ = timed(lambda: checked(directory, parts, SparkEngine(session)))
+        return {"start_s": round(start.wall_s, 1), **spent.figures("spark", events), "spark_mib": resident_mib()}
+
+
+def measured(directory: Path, with_spark: bool) -> dict[str, object]:
     """The figures of one journal."""
     parts = parts_of([directory])
     floor, events = timed(lambda: folded(parts))
-
-    with contextlib.ExitStack() as ends:
-        start, session = timed(lambda: _warm(ends.enter_context(started(f"local[{cores}]", events)), parts))
-        fit(session, events)
-        replay, found = timed(lambda: folds.replay(session, parts))
-        assert sum(fold.entries for fold in found) == events
-        assert not any(fold.differences or fold.damage for fold in found)
-        reading, queries, verdicts = checked(session, Wanted([directory], output=output), parts)
-        memory = resident_mib()
+    of_promises, rows = timed(lambda: promised(parts))
+    checks, found = timed(lambda: checked(directory, parts, local))
+    memory = resident_mib()
+    command = [sys.executable, "-m", "rota", "audit", str(directory), "--json"]
+    alone, _ = timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
     return {
         "events": events,
+        "rows": rows,
         "journal_bytes": sum(part.end - part.start for part in parts),
-        "parquet_bytes": sum(file.stat().st_size for file in output.rglob("*.parquet")),
-        "start_s": round(start.wall_s, 1),
-        "start_cpu_s": round(start.cpu_s, 1),
-        **floor.rates("floor", events, 1),
-        **replay.rates("replay", events, cores),
-        "replay_share_of_floor": round(floor.cpu_s / replay.cpu_s, 2),
-        **reading.rates("rows", events, cores),
-        **queries.rates("queries", events, cores),
-        "queries_s": round(queries.wall_s, 1),
-        "verdicts": verdicts,
+        **floor.figures("floor", events),
+        **of_promises.figures("promises", events),
+        "promises_share_of_floor": round(floor.cpu_s / of_promises.cpu_s, 2),
+        **checks.figures("checks", events),
+        "model_events": sum(opinion.events for opinion in found.opinions),
+        "command_s": round(alone.wall_s, 2),
+        "verdicts": len(found.verdicts),
         "resident_mib": memory,
+        **(on_spark(directory, parts, events) if with_spark else {}),
     }
-
-
-def _warm(spark: SparkSession, parts: list[Part]) -> SparkSession:
-    """Let every core have its Python worker."""
-    cores = spark.sparkContext.defaultParallelism
-    first = folds.journals_in(parts)[0][:1]
-    spark.sparkContext.parallelize([first] * cores, cores).map(folds.fold).collect()
-    return spark
 
 
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", default="1000000", help="of the journals, one after the other")
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--from", dest="source", type=Path, help="a journal that is there")
+    parser.add_argument("--spark", action="store_true", help="measure Spark in local mode, too")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     for events in [0] if asked.source else map(int, asked.events.split(",")):
@@ -171,7 +164,7 @@ def main() -> None:
             directory = asked.source or Path(scratch) / "worlds"
             if asked.source is None:
                 simulated(directory, events)
-            found = measured(directory, Path(scratch) / tables.CAUSES, asked.cores)
+            found = measured(directory, asked.spark)
         print(json.dumps(found) if asked.json else "\n".join(f"{name:24} {value}" for name, value in found.items()))
 
 

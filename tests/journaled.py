@@ -10,8 +10,7 @@ from typing import Any
 import rota
 from rota import journal
 from rota.audit.checks import CHECK_OF, VIOLATION
-from rota.audit.follow.finding import Finding
-from rota.audit.follow.passing import found_in
+from rota.audit.promises import Finding, found_in
 
 
 @contextmanager

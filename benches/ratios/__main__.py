@@ -50,9 +50,9 @@ PARTS = (
     Part(("PERF-9",), disk.start),
     Part(("PERF-10",), disk.commits),
     Part(("PERF-11", "PERF-13"), plans.assign),
-    Part(("PERF-12",), logs.audit),
     Part(("PERF-14",), security.over_tls),
     Part(("PERF-14",), security.of_acls),
+    Part(("PERF-18",), logs.audit),
     Part(("PERF-16",), coordinator.consumer_heartbeats),
     Part(("PERF-16",), plans.targets),
 )

@@ -1,25 +1,16 @@
-"""What looks wrong and is not, and beside it what is: both auditors are silent about the one, and find the other."""
+"""What looks wrong and is not, and beside it what is: the fold is silent about the one, and finds the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-from rota.audit import views
-from rota.audit.audit import declared
-from rota.audit.checks import CHECK_OF, CHECKS, VIOLATION
-from rota.audit.follow import keeping
-from rota.audit.follow.finding import COLUMNS, Seen
-from rota.audit.follow.partition import Group, Partition
-from rota.audit.logs import JOURNAL
-from rota.audit.rows import SPARK_SCHEMA
-from rota.audit.session import fit
-
-# One worker has the one Spark session; the first test waits for all cases.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
+from rota import _rota
+from rota.audit.checks import CHECK_OF, VIOLATION
+from rota.audit.rows import ARROW_SCHEMA, buffers_of
 
 GROUP, INSTANCE = "payments", "i1"
 SESSION_MS = 1_000
@@ -234,11 +225,6 @@ def told_twice_by_consumers() -> Story:
     return story.is_told(10, 1, "old", 1)
 
 
-def seen(row: dict[str, Any]) -> Seen:
-    values: list[Any] = [row.get(column) for column in COLUMNS]
-    return Seen(*values)
-
-
 class Case(NamedTuple):
     """A story, and the violations in it."""
 
@@ -287,55 +273,55 @@ def violations(names: Iterable[str]) -> set[str]:
     return {name for name in names if CHECK_OF[name].severity == VIOLATION}
 
 
-def numbered(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
-    columns = [column.split("`")[1] for column in SPARK_SCHEMA.split(", ")]
-    data = [tuple(row.get(column) for column in columns) for row in rows]
-    return views.with_members(views.numbered(spark.createDataFrame(data, SPARK_SCHEMA)))
+def found_in(rows: list[dict[str, Any]], *, is_whole: bool) -> list[str]:
+    """What the fold finds in rows of a journal."""
+    batch = pa.RecordBatch.from_pylist([dict.fromkeys(ARROW_SCHEMA.names) | row for row in rows], schema=ARROW_SCHEMA)
+    fold = _rota.AuditFold(True, is_whole)
+    fold.rows(batch.num_rows, buffers_of(batch))
+    fold.end()
+    return [name for name, *_ in fold.take()]
 
 
-@pytest.fixture(scope="module")
-def by_queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the queries find in all cases, each of them a log."""
-    stories = [
-        {"source": JOURNAL, "log": name, "partition": 0} | row
-        for name, case in CASES.items()
-        for row in case.story.rows
-    ]
-    fit(spark, len(stories))
-    rows = numbered(spark, stories)
-    for view in ("all_rows", "rows"):
-        rows.createOrReplaceTempView(view)
-    output = tmp_path_factory.mktemp("cases")
-    views.define(spark, output)
-    try:
-        found = declared(spark, [check for check in CHECKS if JOURNAL in check.sources])
-    finally:
-        views.forget(output)
-    return {name: [each.name for each in found if each.log == name] for name in CASES}
-
-
+@pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_the_queries_know_what_is_allowed(name: str, by_queries: dict[str, list[str]]) -> None:
-    assert violations(by_queries[name]) == CASES[name].found
+def test_the_fold_knows_what_is_allowed(name: str, is_whole: bool) -> None:
+    assert violations(found_in(CASES[name].story.rows, is_whole=is_whole)) == CASES[name].found
 
 
-def test_two_answers_are_one_verdict_whatever_groups_they_name(by_queries: dict[str, list[str]]) -> None:
-    assert by_queries["a request is answered in the name of two groups"].count("answered twice") == 1
+def test_two_answers_are_one_verdict_whatever_groups_they_name() -> None:
+    rows = CASES["a request is answered in the name of two groups"].story.rows
+    assert found_in(rows, is_whole=True).count("answered twice") == 1
 
 
-def test_groups_whose_names_have_one_xxhash64_under_every_seed_are_told_apart(spark: SparkSession) -> None:
-    names = [
-        "\x07p\x101^K\x02\x17" + "x" * 24 + "\x1bXO6P^E(" + "y" * 24,
-        "e\x07+^NlQ." + "x" * 24 + "\x1bXO6\x07_ea" + "y" * 24,
-    ]
-    rows = [{"source": JOURNAL, "log": "data", "partition": 0, "offset": 0, "part": 0, "group": name} for name in names]
-    known = numbered(spark, rows).selectExpr("gid", "xxhash64(7L, `group`, log, source) AS alike").collect()
-    assert [len({row[column] for row in known}) for column in ("gid", "alike")] == [2, 1]
+def test_a_slice_of_a_batch_is_read_from_its_first_row() -> None:
+    rows = CASES["a group has two leaders"].story.rows
+    whole = [{"offset": -1, "part": 0, "kind": "offset", "group": "stock"}] * 9 + rows
+    batch = pa.RecordBatch.from_pylist([dict.fromkeys(ARROW_SCHEMA.names) | row for row in whole], schema=ARROW_SCHEMA)
+    fold = _rota.AuditFold(True, True)
+    fold.rows(len(rows), buffers_of(batch.slice(9)))
+    assert (fold.groups(), [name for name, *_ in fold.take()]) == ([(GROUP, False)], ["two leaders"])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_pass_over_a_log_knows_what_is_allowed(name: str) -> None:
-    rows = [seen(row) for row in CASES[name].story.rows]
-    groups: dict[str, Group] = {}
-    partition = Partition(lambda group: groups.setdefault(group, keeping.group_of(None)))
-    assert violations(found.name for found in partition.of_journal(rows)) == CASES[name].found
+def test_columns_that_are_missing_or_too_short_are_refused_or_empty() -> None:
+    fold = _rota.AuditFold(True, True)
+    with pytest.raises(ValueError, match="too few columns"):
+        fold.rows(1, [])
+    fold.rows(3, [(b"", b"", b"", 0)] * len(_rota.audit_columns()))
+    assert (fold.take(), fold.groups()) == ([], [])
+
+
+def owners(held_at: int, places: list[int], member: str) -> list[dict[str, Any]]:
+    same = {"offset": held_at, "group": GROUP, "member": member, "generation": 1}
+    held = [same | {"kind": "consumer_assigned", "topic": "orders", "topic_partition": at} for at in places]
+    return [row | {"part": part} for part, row in enumerate([same | {"kind": "consumer_current"}, *held])]
+
+
+def test_what_one_record_shows_of_the_same_members_is_one_finding_of_ten_lines() -> None:
+    rows = owners(0, list(range(12)), "one") + owners(1, list(range(12)), "two")
+    batch = pa.RecordBatch.from_pylist([dict.fromkeys(ARROW_SCHEMA.names) | row for row in rows], schema=ARROW_SCHEMA)
+    fold = _rota.AuditFold(False, True)
+    fold.rows(batch.num_rows, buffers_of(batch))
+    ((name, *_, first, last, _, members, witness),) = fold.take()
+    assert (name, first, last, members) == ("held by two", 0, 1, ["one", "two"])
+    lines = witness.splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("orders-0", "... and 3 more", 10)

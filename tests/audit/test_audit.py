@@ -13,12 +13,16 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from rota.audit import matrix, session
-from rota.audit.audit import GROUPS, Audit, Unreadable
+from rota.audit.audit import Audit, Unreadable, Wanted, assembled, audit
 from rota.audit.checks import CHECKS
-from rota.audit.command import summary
+from rota.audit.command import as_json, summary
 from rota.audit.coverage import Line
+from rota.audit.engines import local
 from rota.audit.folds import Fold
+from rota.audit.logs import parts_of
 from rota.audit.names import instead_of
+from rota.audit.promises import Promised
+from rota.audit.spark import SparkEngine
 from rota.cli import app
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
@@ -50,6 +54,9 @@ def test_clean_logs_raise_no_alarm(found: Audit, clean: Path, kafka: Path) -> No
 def test_the_exit_code_says_whether_something_must_not_be(found: Audit) -> None:
     assert found.exit_code == 1
     assert Audit(verdicts=found.observations).exit_code == 0
+    assert Audit(verdicts=found.observations, fail_on="observation").exit_code == 1
+    assert Audit(verdicts=found.verdicts, fail_on="nothing").exit_code == 0
+    assert Audit(unreadable=[Unreadable("data", 0, 0, "unreadable", "")], fail_on="nothing").exit_code == 2
     assert Audit(unreadable=[Unreadable("data", 0, 0, "torn", "")]).exit_code == 0
     assert Audit(unreadable=[Unreadable("data", 0, 0, "unreadable", "")]).exit_code == 2
 
@@ -93,12 +100,6 @@ def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
     ended = run(*arguments)
     assert ended.exit_code == 2
     assert says in ended.stderr
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_regular_expression_that_only_python_has_is_refused(clean: Path) -> None:
-    ended = run(clean, "--group", "(?P<name>pay).*")
-    assert (ended.exit_code, "Java's regular expressions" in ended.stderr) == (2, True), ended.output
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_log_without_records_can_be_read_and_has_its_tables_and_its_report(tmp
     assert (tmp_path / "report.html").exists()
     # Nothing of Java's and Spark's comes between.
     steps = ended.stderr.splitlines()
-    assert {"rota: starting Spark", "rota: folding the journals", "rota: writing the tables"} <= set(steps)
+    assert {"rota: starting Spark", "rota: writing the tables"} <= set(steps)
     assert [line for line in steps if not line.startswith("rota: ")] == []
     assert ended.stdout.startswith("0 rows read, 0 groups audited; ")
 
@@ -193,22 +194,61 @@ def test_the_summary_counts_each_thing_once() -> None:
     ]
 
 
-def test_a_group_in_a_journal_and_in_the_log_beside_it_is_one(spark: SparkSession) -> None:
-    rows = [
-        ("journal", "/a/journal", "orders"),
-        ("offsets", "/a", "orders"),
-        ("offsets", "/a", "billing"),
-        ("offsets", "/b", "orders"),
-        ("journal", "/a/journal", None),
+def of_groups(source: str, log: str, *names: str) -> Promised:
+    return Promised(source, log, 0, 1, 0, [(name, False) for name in names], [], [])
+
+
+def test_a_group_in_a_journal_and_in_the_log_beside_it_is_one() -> None:
+    results = [
+        of_groups("journal", "/a/journal", "orders"),
+        of_groups("offsets", "/a", "billing", "orders"),
+        of_groups("offsets", "/b", "orders"),
     ]
-    spark.createDataFrame(rows, "source string, log string, `group` string").createOrReplaceTempView("counted_rows")
-    assert spark.sql(GROUPS.replace("FROM rows", "FROM counted_rows")).collect()[0][0] == 3
+    assert assembled(Wanted([]), list(results)).groups == 3
+
+
+def test_both_engines_give_the_same_bytes(
+    spark: SparkSession, clean: Path, kafka: Path, lives: Path, planted: Path, planted_kafka: Path, worlds: Path
+) -> None:
+    wanted = Wanted([clean, kafka, lives, planted, planted_kafka, worlds])
+    parts = parts_of(wanted.paths)
+    here, there = (as_json(audit(wanted, parts, engine)) for engine in (local, SparkEngine(spark)))
+    told = json.loads(here)
+    assert len(told["verdicts"]) > 50
+    assert there == here
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--engine", "local", "--output", "tables"], "--engine is `local`: --output needs Spark, leave out --engine"),
+        (["--engine", "local", "--follow"], "--follow needs Spark"),
+        (["--follow", "--junit", "audit.xml"], "need an end: leave out --follow"),
+        (["--fail-on", "never"], "'violation', 'observation', 'nothing'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "__consumer_offsets-0").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    ended = run("data", *arguments)
+    assert (ended.exit_code, says in ended.stderr) == (2, True), ended.output
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_log_is_audited_without_java_and_pyarrow(planted: Path) -> None:
+    hidden = "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'pyspark')); from rota.cli import main; main()"
+    command = [sys.executable, "-c", hidden, "audit", str(planted), "--json"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, env={"PATH": "/nonexistent"})
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert len(json.loads(ended.stdout)["verdicts"]) > 40
 
 
 def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    ended = run(unreadable(tmp_path))
+    ended = run(unreadable(tmp_path), "--engine", "spark")
     assert ended.exit_code == 2
     assert "needs Java 17 or newer: apt-get install openjdk-17-jre-headless" in ended.stderr
     assert "there is none" in ended.stderr

@@ -13,20 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from rota.audit import session
 from rota.audit.audit import Audit, Unreadable
 from rota.audit.checks import MODEL, OBSERVATION
-from rota.audit.follow import growth, keeping
-from rota.audit.follow.finding import Finding, Seen
+from rota.audit.follow import growth
+from rota.audit.follow.advancing import FORMAT, CheckpointError, Remembered, advanced
 from rota.audit.follow.growth import GrowthReader, Position, parts_from, parts_now, rows_now
-from rota.audit.follow.partition import Group, Partition
-from rota.audit.follow.passing import follow, found_in, seen_in
-from rota.audit.follow.query import Told, started
-from rota.audit.follow.replaying import Folding
+from rota.audit.follow.query import ROWS, Told, batch_of, started
 from rota.audit.logs import JOURNAL, Part, partition_directories
+from rota.audit.promises import Finding
+from rota.audit.rows import ARROW_SCHEMA, rows_of
 from rota.cli import app
 from tests.clients.eventually import eventually
 
@@ -50,21 +51,19 @@ class Kept:
     """State between two batches, as a checkpoint keeps it."""
 
     def __init__(self) -> None:
-        self.partition: str | None = None
-        self.groups: dict[str, str] = {}
-        self.folding = Folding()
+        self.partition = Remembered()
+        self.groups: dict[str, bytes] = {}
 
-    def fold(self, is_journal: bool, rows: list[Seen]) -> list[Finding]:
-        touched: dict[str, Group] = {}
-
-        def group(name: str) -> Group:
-            return touched.setdefault(name, keeping.group_of(self.groups.get(name)))
-
-        partition = keeping.partition_of(self.partition, group)
-        found = list(follow(partition, self.folding, is_journal, rows))
-        self.partition = keeping.of_partition(partition)
-        self.groups |= {name: keeping.of_group(known) for name, known in touched.items()}
+    def fold(self, source: str, rows: pa.RecordBatch) -> list[Finding]:
+        found, self.partition, groups = advanced(source, self.partition, self.groups.get, rows)
+        self.groups |= groups
         return found
+
+
+def rows_in(part: Part) -> pa.RecordBatch:
+    """All rows of a part, as the stream gives them."""
+    (table,) = pa.Table.from_batches(list(rows_of(part, has_entries=True)), ARROW_SCHEMA).combine_chunks().to_batches()
+    return batch_of(tuple(row.values()) for row in reversed(table.to_pylist()))
 
 
 def followed(directory: Path, part_bytes: int) -> Iterator[tuple[Identity, Finding]]:
@@ -72,7 +71,7 @@ def followed(directory: Path, part_bytes: int) -> Iterator[tuple[Identity, Findi
     for log in partition_directories(directory):
         kept = Kept()
         for part, _ in parts_from(log, Position(), part_bytes):
-            for found in kept.fold(part.source == JOURNAL, seen_in(part)):
+            for found in kept.fold(part.source, rows_in(part)):
                 yield identity(part.log, part.partition, found), found
 
 
@@ -91,7 +90,7 @@ def test_one_pass_finds_what_the_whole_audit_finds(found: Audit, planted: Path, 
 
 @pytest.mark.parametrize("name", ["clean", "kafka", "lives", "worlds"])
 def test_one_pass_raises_no_alarm_on_clean_logs(name: str, request: pytest.FixtureRequest) -> None:
-    told = [found.name for *_, found in found_in(request.getfixturevalue(name))]
+    told = [found.name for _, found in followed(request.getfixturevalue(name), 1 << 20)]
     assert set(told) <= {"storm", "offset went back", "never settles"}
 
 
@@ -116,16 +115,34 @@ def run_once(spark: SparkSession, data: Path, checkpoint: Path) -> list[Told]:
     return told
 
 
-@pytest.mark.parametrize("number", [None, 0, keeping.FORMAT + 1])
-def test_a_checkpoint_of_another_version_is_refused(number: int | None) -> None:
-    with_number = {} if number is None else {"format": number}
-    of_group, of_partition = {"recorded": {}, "answered": {"was_there_once": 1}}, {"was_there_once": 1}
-    for again in (
-        lambda: keeping.group_of(json.dumps(with_number | of_group)),
-        lambda: keeping.partition_of(json.dumps(with_number | of_partition), lambda _: keeping.group_of(None)),
-    ):
-        with pytest.raises(keeping.CheckpointError, match="another --checkpoint directory"):
-            again()
+def no_rows() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=ROWS)
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        (b'{"format": 3}', "written by an earlier version"),
+        (bytes([FORMAT + 1]), f"has format {FORMAT + 1}, this version of rota reads {FORMAT}"),
+        (bytes([FORMAT]), "is damaged"),
+        (b"", "is not of this version"),
+    ],
+)
+def test_a_state_of_another_version_is_refused(place: bytes, says: str) -> None:
+    with pytest.raises(CheckpointError, match=f"{says}.*another --checkpoint directory"):
+        advanced(JOURNAL, Remembered(place), lambda _: None, no_rows())
+
+
+@pytest.mark.parametrize(("number", "says"), [(None, "an older format"), (FORMAT + 1, f"format {FORMAT + 1}")])
+def test_a_checkpoint_of_another_version_is_refused_before_spark_starts(
+    number: int | None, says: str, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark").mkdir()
+    if number is not None:
+        (tmp_path / "format").write_text(f"{number}\n")
+    monkeypatch.setattr(session, "started", None)
+    ended = CliRunner().invoke(app, ["audit", str(clean), "--follow", "--checkpoint", str(tmp_path)])
+    assert (ended.exit_code, f"the checkpoint has {says}" in ended.stderr) == (2, True), ended.output
 
 
 def test_a_restart_goes_on_where_it_stopped_and_says_nothing_twice(
@@ -191,7 +208,7 @@ def compact(directory: Path) -> None:
     second.unlink()
 
 
-def rows_in(parts: list[Part]) -> list[dict[str, Any]]:
+def rows_of_all(parts: list[Part]) -> list[dict[str, Any]]:
     return [row for part in parts for batch in rows_now(part, 4 << 20, has_entries=False) for row in batch.to_pylist()]
 
 
@@ -199,9 +216,9 @@ def test_a_segment_that_compaction_removed_is_read_where_its_records_are_now(two
     directory = Path(two_segments[0].path).parent
     planned = [part for part in two_segments if part.path == two_segments[-1].path]
     assert len(planned) > 2
-    before = rows_in(planned)
+    before = rows_of_all(planned)
     compact(directory)
-    assert rows_in(planned) == before
+    assert rows_of_all(planned) == before
     assert {row["kind"] for row in before}.isdisjoint({"unreadable", "torn", "compacted"})
 
 
@@ -209,7 +226,7 @@ def test_a_segment_that_is_there_and_cannot_be_read_is_told(two_segments: list[P
     path = Path(two_segments[-1].path)
     path.unlink()
     path.mkdir()
-    (row,) = rows_in(two_segments[-1:])
+    (row,) = rows_of_all(two_segments[-1:])
     assert row["kind"] == "unreadable"
 
 
@@ -285,18 +302,18 @@ def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
     assert (ended.exit_code, says in ended.stderr) == (2, True), ended.stderr
 
 
-def seen(offset: int, part: int, kind: str, **columns: Any) -> Seen:
+def seen(offset: int, part: int, kind: str, **columns: Any) -> dict[str, Any]:
     """A row of a journal about the one group that there is."""
-    of_row: dict[str, Any] = dict.fromkeys(Seen._fields)
+    of_row: dict[str, Any] = dict.fromkeys(ROWS.names)
     of_row |= {"offset": offset, "part": part, "sequence": offset, "at_ms": offset, "kind": kind, "group": "payments"}
-    return Seen(**of_row | columns)
+    return of_row | columns
 
 
 @pytest.mark.parametrize(("is_back", "expected"), [(True, []), (False, ["early expiry"])])
 def test_a_member_that_a_reload_brings_back_may_expire(is_back: bool, expected: list[str]) -> None:
     """Its leaving had not become durable when the coordinator was moved: its session is what ends."""
 
-    def joined(at: int, member: str, session_ms: int) -> list[Seen]:
+    def joined(at: int, member: str, session_ms: int) -> list[dict[str, Any]]:
         generation = at
         asked = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at}
         told = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at, "error": "NONE"}
@@ -316,6 +333,6 @@ def test_a_member_that_a_reload_brings_back_may_expire(is_back: bool, expected: 
         *([seen(5, 1, "held", member="leaver", **held)] if is_back else []),
         seen(6, 0, "timer", timer="Session", mono_ms=106),
     ]
-    groups: dict[str, Group] = {}
-    partition = Partition(lambda name: groups.setdefault(name, keeping.group_of(None)))
-    assert [found.name for found in partition.of_journal(rows)] == expected
+    kept = Kept()
+    batches = [pa.RecordBatch.from_pylist(rows[:at], schema=ROWS) for at in (4, len(rows))]
+    assert [found.name for batch in batches for found in kept.fold(JOURNAL, batch)] == expected

@@ -8,7 +8,7 @@ import pytest
 
 from rota.audit.audit import Audit
 from rota.audit.checks import CHECK_OF, VIOLATION
-from rota.audit.follow.passing import found_in
+from rota.audit.promises import found_in
 from rota.simulate.journal import Journal
 
 ENTRIES_MIN = 10_000
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(2400)
 
 @pytest.mark.parametrize("first_seed", FIRST_SEEDS)
 def test_a_million_events_under_faults_are_clean(first_seed: int, tmp_path: Path) -> None:
-    """Folded and audited in one pass over the journal, as `--follow` does it."""
+    """Folded and audited in one pass over the journal."""
     directory, seed = tmp_path / "worlds", first_seed
     with Journal(directory) as journal:
         while journal.entries < EVENTS_MIN:

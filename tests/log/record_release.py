@@ -22,8 +22,7 @@ from confluent_kafka import Consumer
 import rota
 from harness import peer
 from harness.raw import NONE, Member
-from rota.audit.follow import keeping
-from rota.audit.follow.partition import Partition
+from rota import _rota
 from rota.coordinator import Coordinator
 from rota.protocol import JoinGroup
 from tests.clients.eventually import eventually
@@ -122,7 +121,7 @@ def main() -> None:
         room.mkdir()
         killed(room / "data")
         (room / "snapshot").write_bytes(snapshot())
-        (room / "follow.json").write_text(keeping.of_partition(Partition(lambda _: keeping.group_of(None))))
+        (room / "follow").write_bytes(_rota.AuditFold(True, False).state())
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:xz") as archive:
             archive.add(room / "data", "data")

@@ -1,4 +1,8 @@
 """The audit: what logs say that groups did, checked against the invariants (docs/audit.md).
 
-`rota.audit.logs` and `rota.audit.rows` need pyarrow only; the rest needs pyspark and Java 17.
+`rota audit` needs nothing else; `rows` needs pyarrow, tables, reports and `--follow` need pyspark and Java 17.
 """
+
+from rota.audit.decoding import decode
+
+__all__ = ["decode"]

@@ -8,7 +8,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,22 +22,51 @@ from rota.progress import Lines
 from rota.why.words import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from rota.audit.audit import Audit, Unreadable, Wanted
     from rota.audit.logs import Part
     from rota.audit.verdict import Verdict
 
 VERDICTS_SHOWN = 100
+LOCAL_MASTER = "local[*]"
 WITNESS_LINES, WITNESS_WIDTH = 6, 200
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
+
+class EngineName(StrEnum):
+    """Where the logs are checked."""
+
+    auto = "auto"
+    local = "local"
+    spark = "spark"
+
+
+class FailOn(StrEnum):
+    """From which severity on the exit code is 1."""
+
+    violation = "violation"
+    observation = "observation"
+    nothing = "nothing"
+
+
 Paths = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="PATH...", help="Data directories of rota or Kafka, journals, or directories of partitions."
+        metavar="PATH...",
+        show_default=False,
+        help="Data directories of rota or Kafka, journals, or directories of partitions.",
     ),
+]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Read __consumer_offsets from a Kafka cluster instead (needs rota[groups]).",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With --bootstrap-server: a properties file of Kafka clients.")
 ]
 GroupRegex = Annotated[str | None, typer.Option("--group", metavar="REGEX", help="Only groups whose id matches REGEX.")]
 Since = Annotated[
@@ -44,7 +75,21 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to TIME.")]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write the tables to DIR, as Parquet.")]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
-Master = Annotated[str, typer.Option(metavar="URL", help="URL of the Spark cluster.")]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        help="Where to check: in this process, or on Spark; auto takes Spark for tables, --report, --follow, --master."
+    ),
+]
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="URL of the Spark cluster (default local[*], on this machine).")
+]
+FailOnLevel = Annotated[FailOn, typer.Option("--fail-on", help="From which severity on the exit code is 1.")]
+Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")]
+Metrics = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write counts for the textfile collector of Prometheus.")
+]
+Github = Annotated[bool, typer.Option("--github", help="Print verdicts as annotations of GitHub Actions, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one per verdict.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Audit new records as the logs grow, until Ctrl-C.")]
 Once = Annotated[bool, typer.Option("--once", help="With --follow: stop at the current end of the logs.")]
@@ -84,14 +129,12 @@ def span_of(group: str | None, since: str | None, until: str | None) -> tuple[in
     return since_ms, until_ms
 
 
-def wanted_of(
-    paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path, keeps_tables: bool
-) -> Wanted:
+def wanted_of(paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path) -> Wanted:
     """What the options ask for; ends the command if they make no sense."""
     from rota.audit.audit import Wanted
 
     since_ms, until_ms = span_of(group, since, until)
-    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
+    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute())
 
 
 def checked_path(text: str) -> Path:
@@ -109,18 +152,6 @@ def checked_path(text: str) -> Path:
     if reason is not None:
         fail(MISUSED, reason)
     return path
-
-
-def is_pattern(spark: SparkSession, group: str) -> bool:
-    """Whether Spark accepts the regular expression. Spark uses Java's, which lack some of Python's features."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.functions import lit
-
-    try:
-        spark.range(1).where(lit("").rlike(group)).collect()
-    except PySparkException:
-        return False
-    return True
 
 
 def told(verdict: Verdict) -> str:
@@ -189,13 +220,20 @@ def as_json(found: Audit) -> str:
 
 
 def audit(
-    paths: Paths,
+    paths: Paths = None,
+    bootstrap_server: Bootstrap = None,
+    command_config: CommandConfig = None,
     group: GroupRegex = None,
     since: Since = None,
     until: Until = None,
+    engine: Engine = EngineName.auto,
     output: Output = None,
     report: Report = None,
-    master: Master = "local[*]",
+    junit: Junit = None,
+    metrics: Metrics = None,
+    github: Github = False,
+    fail_on: FailOnLevel = FailOn.violation,
+    master: Master = None,
     as_json_: AsJson = False,
     follow: Follow = False,
     once: Once = False,
@@ -207,55 +245,94 @@ def audit(
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
     group matches --group.
-    Needs Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the size of its heap.
+    Tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the size of
+    its heap.
 
     \b
     Examples:
       rota audit data
       rota audit data --group 'pay.*' --json
       rota audit /var/lib/kafka/data --output tables --report report.html
+      rota audit data --junit audit.xml --fail-on observation
       rota audit data --follow --checkpoint seen
+      rota audit --bootstrap-server localhost:9092
     """
+    needs = check_combination(engine, output, report, master, follow, once, checkpoint)
+    if follow and (junit is not None or metrics is not None or github):
+        fail(MISUSED, "--junit, --metrics and --github need an end: leave out --follow")
+    span_of(group, since, until)
+    check_targets(master or LOCAL_MASTER, output, report, junit, metrics)
+    if bool(paths) == (bootstrap_server is not None):
+        fail(MISUSED, "give PATH..., or --bootstrap-server" if not paths else "--bootstrap-server takes no PATH")
+    if bootstrap_server is not None:
+        if needs or engine is EngineName.spark:
+            fail(MISUSED, f"--bootstrap-server does not go together with {needs or '--engine spark'}: copy the log")
+        found = _live(bootstrap_server, command_config, wanted_of([], group, since, until, Path()), shows_progress)
+    else:
+        wanted = wanted_of([checked_path(path) for path in paths or ()], group, since, until, output or Path())
+        on_spark = master or LOCAL_MASTER if needs or engine is EngineName.spark else None
+        if on_spark is not None:
+            check_spark(needs, follow)
+        if follow:
+            from rota.audit.follow.command import follow as run_on
+
+            ends = (wanted, on_spark or "", checkpoint, output, as_json_, once, verbose, fail_on.value)
+            raise typer.Exit(run_on(*ends))
+        found = _of_logs(wanted, on_spark, report, output is not None or report is not None, shows_progress, verbose)
+    found.fail_on = fail_on.value
+    _write_for_machines(found, junit, metrics, github)
+    _end(found, as_json_)
+
+
+def _of_logs(
+    wanted: Wanted, master: str | None, report: Path | None, keeps_tables: bool, shows_progress: bool, verbose: bool
+) -> Audit:
+    """Audit the logs at paths, in this process unless there is a master."""
+    from rota.audit.audit import nothing_of
+    from rota.audit.logs import parts_of
+
+    parts = parts_of(wanted.paths)
+    if parts and all(part.trouble for part in parts):
+        return nothing_of(parts)  # Spark takes long to say the same
+    if master is None:
+        return _here(wanted, parts, shows_progress)
+    return _on_spark(wanted, parts, master, report, keeps_tables, shows_progress, verbose)
+
+
+def check_combination(
+    engine: EngineName,
+    output: Path | None,
+    report: Path | None,
+    master: str | None,
+    follow: bool,
+    once: bool,
+    checkpoint: Path | None,
+) -> str:
+    """What of the options needs Spark; "": nothing does. Ends with exit code 2 if they do not go together."""
     if not follow and (once or checkpoint is not None):
         fail(MISUSED, "--once and --checkpoint need --follow")
     if follow and report is not None:
         fail(MISUSED, "--report needs an end: leave out --follow")
+    given = {"--output": output, "--report": report, "--follow": follow, "--master": master}
+    needs = " and ".join(name for name, value in given.items() if value)
+    if engine is EngineName.local and needs:
+        fail(MISUSED, f"--engine is `local`: {needs} needs Spark, leave out --engine")
+    return needs
+
+
+def check_spark(needs: str, follow: bool) -> None:
+    """Ends with exit code 2 if there is no Spark."""
     from rota.audit import session
 
-    span_of(group, since, until)
-    check_targets(master, output, report)
-    directories = [checked_path(path) for path in paths]
     try:
         session.check_installed(follow)
     except session.MissingError as missing:
-        fail(MISUSED, str(missing))
-    from rota.audit.audit import nothing_of
-    from rota.audit.logs import parts_of
-
-    if follow:
-        from rota.audit.follow.command import follow as run_on
-
-        wanted = wanted_of(directories, group, since, until, output or Path(), False)
-        raise typer.Exit(run_on(wanted, master, checkpoint, output, as_json_, once, verbose))
-    with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
-        keeps_tables = output is not None or report is not None
-        wanted = wanted_of(directories, group, since, until, output or Path(scratch), keeps_tables)
-        parts = parts_of(wanted.paths)
-        if parts and all(part.trouble for part in parts):
-            _end(nothing_of(parts), as_json_)  # Spark takes long to say the same
-        records = sum(part.records for part in parts)
-        with (
-            _progress(shows_all=shows_progress or sys.stderr.isatty()) as progress,
-            session.started(master, records, is_quiet=not verbose) as spark,
-        ):
-            found = _found(spark, wanted, parts, report, progress)
-    _end(found, as_json_)
+        fail(MISUSED, f"{needs or '--engine spark'}: {missing}")
 
 
 @contextmanager
-def _progress(*, shows_all: bool) -> Iterator[Callable[[str], None]]:
+def _progress(first: str, *, shows_all: bool) -> Iterator[Callable[[str], None]]:
     """Print each step, or now and then the one that runs. The first step begins here."""
-    first = "starting Spark"
     if shows_all:
         complain(first)
         yield lambda step: complain(step) if step else None
@@ -265,34 +342,89 @@ def _progress(*, shows_all: bool) -> Iterator[Callable[[str], None]]:
         yield say
 
 
-def _found(
-    spark: SparkSession, wanted: Wanted, parts: list[Part], report: Path | None, progress: Callable[[str], None]
-) -> Audit:
-    """Audit the parts, and write the report. Ends with exit code 3 if no group matches."""
+def _here(wanted: Wanted, parts: list[Part], shows_progress: bool) -> Audit:
+    """Audit the parts in this process. Ends with exit code 3 if no group matches."""
     from rota.audit import audit as auditing
-    from rota.audit.report import write as write_report
+    from rota.audit.engines import local
 
-    if wanted.group is not None and not is_pattern(spark, wanted.group):
-        progress("")
-        fail(MISUSED, f"--group is `{wanted.group}`: Java's regular expressions have no such thing")
-    try:
-        found = auditing.audit(spark, wanted, parts, progress)
-    except auditing.NoGroupError as error:
-        progress("")
-        fail(NOT_FOUND, str(error))
-    if report is not None:
-        write_report(spark, found, report)
-    return found
+    with _progress("reading the logs", shows_all=shows_progress or sys.stderr.isatty()) as progress:
+        try:
+            return auditing.audit(wanted, parts, local, progress)
+        except auditing.NoGroupError as error:
+            progress("")
+            fail(NOT_FOUND, str(error))
 
 
-def check_targets(master: str, output: Path | None, report: Path | None) -> None:
-    """Refuse, before Spark starts, what it could not use. Ends with exit code 2."""
+def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, shows_progress: bool) -> Audit:
+    """Audit the group records of a cluster. Ends with exit code 3 if no group matches, 5 if no broker answers."""
+    from rota.audit import audit as auditing
+    from rota.audit import live
+    from rota.groups.options import TIMEOUT_MS, connected, ending
+
+    first = f"connecting to {bootstrap_server}"
+    with (
+        _progress(first, shows_all=shows_progress or sys.stderr.isatty()) as progress,
+        ending(as_json=False),
+        connected(bootstrap_server, command_config, None, TIMEOUT_MS) as cluster,
+    ):
+        try:
+            return live.audit_broker(cluster, bootstrap_server, wanted, progress)
+        except auditing.NoGroupError as error:
+            progress("")
+            fail(NOT_FOUND, str(error))
+
+
+def _on_spark(
+    wanted: Wanted,
+    parts: list[Part],
+    master: str,
+    report: Path | None,
+    keeps_tables: bool,
+    shows_progress: bool,
+    verbose: bool,
+) -> Audit:
+    """Audit the parts on Spark, write the tables and the report. Ends with exit code 3 if no group matches."""
+    from rota.audit import audit as auditing
+    from rota.audit import session, spark
+
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch,
+        _progress("starting Spark", shows_all=shows_progress or sys.stderr.isatty()) as progress,
+        session.started(master, sum(part.records for part in parts), is_quiet=not verbose) as started,
+    ):
+        if wanted.output == Path().absolute():
+            wanted = replace(wanted, output=Path(scratch))
+        try:
+            if keeps_tables:
+                return spark.audit_with_tables(started, wanted, parts, progress, report)
+            return auditing.audit(wanted, parts, spark.SparkEngine(started), progress)
+        except auditing.NoGroupError as error:
+            progress("")
+            fail(NOT_FOUND, str(error))
+
+
+def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, github: bool) -> None:
+    from rota.audit import machines
+
+    if junit is not None:
+        junit.write_text(machines.as_junit(found), encoding="utf-8")
+    if metrics is not None:
+        machines.write_metrics(found, metrics)
+    for line in machines.as_annotations(found) if github else ():
+        typer.echo(line)
+
+
+def check_targets(
+    master: str, output: Path | None, report: Path | None, junit: Path | None = None, metrics: Path | None = None
+) -> None:
+    """Refuse, before anything is read, what could not be used. Ends with exit code 2."""
     if not MASTER.fullmatch(master):
         fail(MISUSED, f"--master is `{master}`: give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
-    if report is not None:
-        existing_directory(report.absolute().parent, "the directory of --report")
-        if report.is_dir():
-            fail(MISUSED, f"--report is `{report}`: it is a directory, give a file")
+    for option, file in (("--report", report), ("--junit", junit), ("--metrics", metrics)):
+        if file is not None:
+            existing_directory(file.absolute().parent, f"the directory of {option}")
+            if file.is_dir():
+                fail(MISUSED, f"{option} is `{file}`: it is a directory, give a file")
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)

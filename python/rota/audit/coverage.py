@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyspark.sql import SparkSession
-
 from rota.audit.folds import Fold
 from rota.audit.logs import JOURNAL
 from rota.audit.matrix import BOTH, MATRIX, NEEDS_ALL_RECORDS, OF_NEWER, QUERIED, REPLAYED, UNKNOWN, WHY_UNKNOWN
+from rota.audit.promises import Promised
 
 NOT_IN_LOG = "the log of groups has no joins, heartbeats or answers"
 
@@ -38,16 +37,16 @@ def _line(source: str, log: str, identifier: str, missing: int, newer: int, unfo
     return Line(source, log, identifier, decided, why)
 
 
-def lines(spark: SparkSession, folds: list[Fold]) -> list[Line]:
+def lines(partitions: list[Promised], folds: list[Fold]) -> list[Line]:
     """One for each log and invariant."""
-    compacted = "sum(CASE WHEN kind = 'compacted' THEN count ELSE 0 END) AS missing"
-    newer = "count(DISTINCT CASE WHEN kind LIKE 'consumer%' THEN `group` END) AS newer"
-    logs = spark.sql(
-        f"SELECT source, log, {compacted}, {newer} FROM all_rows GROUP BY source, log ORDER BY source, log"
-    )
+    logs: dict[tuple[str, str], list[int]] = {}
+    for each in partitions:
+        counts = logs.setdefault((each.source, each.log), [0, 0])
+        counts[0] += each.compacted
+        counts[1] += sum(is_newer for _, is_newer in each.groups)
     troubled = {fold.log for fold in folds if fold.damage or fold.missing or fold.unchecked or fold.differences}
     return [
-        _line(row.source, row.log, identifier, row.missing, row.newer, row.log in troubled)
-        for row in logs.collect()
+        _line(source, log, identifier, missing, newer, log in troubled)
+        for (source, log), (missing, newer) in sorted(logs.items())
         for identifier in MATRIX
     ]

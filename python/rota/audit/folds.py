@@ -1,16 +1,12 @@
-"""The other auditor: journals folded through the coordinator itself, part by part, inside Spark's tasks."""
+"""The other auditor: journals folded through the coordinator itself, part by part."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rota import _rota
-from rota.audit.logs import JOURNAL, Part
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from rota.audit.logs import Part
 
 SHOWN = 160
 """Characters of each side of a difference in a verdict; the command beside it has all."""
@@ -71,12 +67,6 @@ class Fold(NamedTuple):
     damage: str | None
 
 
-CAUSES = (
-    "log string, `group` string, offset bigint, generation int, cause string, member string, reason string,"
-    " began_ms bigint"
-)
-
-
 def fold(parts: list[Part]) -> Fold:
     """Fold what belongs to the first of these parts of one partition."""
     first = parts[0]
@@ -89,52 +79,6 @@ def fold(parts: list[Part]) -> Fold:
     return Fold(first.log, first.partition, *counts, differences, told, damage)
 
 
-def _without_causes(folded: Fold) -> Fold:
-    return folded._replace(causes=[])
-
-
-def _causes(folded: Fold) -> list[Cause]:
-    return folded.causes
-
-
-def journals_in(parts: list[Part]) -> list[list[Part]]:
-    """The parts of each partition of a journal, as far as they can be read."""
-    of_partition: dict[tuple[str, int], list[Part]] = {}
-    for part in parts:
-        if part.source == JOURNAL and part.trouble is None:
-            of_partition.setdefault((part.log, part.partition), []).append(part)
-    return list(of_partition.values())
-
-
-def replay(
-    spark: SparkSession, parts: list[Part], causes_to: Path | None = None, in_driver: bool = False
-) -> list[Fold]:
-    """Fold the journals among these parts. Each entry is folded once, where it lies; nothing is shuffled.
-
-    The causes of generations go to a directory as Parquet, if they are wanted; they are not among what is returned.
-    """
-    from pyspark import StorageLevel
-
-    journals = journals_in(parts)
-    if in_driver:
-        all_folds = [fold(journal[index:]) for journal in journals for index in range(len(journal))]
-        if causes_to is not None:
-            told = [cause for each in all_folds for cause in each.causes]
-            spark.createDataFrame(told, CAUSES).coalesce(1).write.mode("overwrite").parquet(str(causes_to))
-        return list(map(_without_causes, all_folds))
-    shared = spark.sparkContext.broadcast(journals)
-    starts = [(number, index) for number, journal in enumerate(journals) for index in range(len(journal))]
-
-    def fold_from(start: tuple[int, int]) -> Fold:
-        number, index = start
-        return fold(shared.value[number][index:])
-
-    folded = spark.sparkContext.parallelize(starts, max(1, len(starts))).map(fold_from)
-    if causes_to is not None:
-        folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
-    found: list[Fold] = folded.map(_without_causes).collect()
-    if causes_to is not None:
-        causes = spark.createDataFrame(folded.flatMap(_causes), CAUSES)
-        causes.coalesce(1).write.mode("overwrite").parquet(str(causes_to))
-        folded.unpersist()
-    return found
+def readable(parts: list[Part]) -> list[Part]:
+    """The parts of a partition that can be read."""
+    return [part for part in parts if part.trouble is None]

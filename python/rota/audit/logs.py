@@ -264,6 +264,32 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
     return [part for parts in found.values() for part in parts]
 
 
+def partitions_in(parts: list[Part]) -> list[list[Part]]:
+    """The parts partition by partition."""
+    found: dict[tuple[str, str, int], list[Part]] = {}
+    for part in parts:
+        found.setdefault((part.log, part.source, part.partition), []).append(part)
+    return [found[place] for place in sorted(found)]
+
+
+def opened(
+    part: Part,
+    groups: list[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    has_entries: bool = False,
+) -> _rota.AuditRows:
+    """The open file of a part, which stays readable after compaction has removed its name. Raises OSError.
+
+    Only rows of these groups, not earlier and not later; rows about no group are always among them. With `has_entries`
+    each entry of a journal comes whole before its rows, too.
+    """
+    if part.trouble is not None:
+        raise OSError(part.trouble)
+    place = (Path(part.path), part.ranges, part.first_offset)
+    return _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
+
+
 Record = tuple[int, int, int, bytes, bytes | None]
 """Offset, wall milliseconds, epoch, key, value."""
 

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from pyspark.sql import SparkSession
-
 import rota
 from rota import _rota, journal, model
 from rota.audit.folds import apart
-from rota.audit.logs import JOURNAL, Part
+from rota.audit.logs import Part
 
 ENTRIES_A_PARTITION = 1_000
 PARTITIONS_ASKED = 64
@@ -274,19 +272,10 @@ def _firings(event: Fields | str) -> int:
     return max(1, advanced["count"]) if advanced else 1
 
 
-def _opinion(place: tuple[str, int]) -> Opinion:
+def opinion_of(part: Part) -> Opinion:
+    """The model's opinion on the beginning of the partition of a journal that has this part."""
     try:
-        return asked(Path(place[0]), place[1])
+        return asked(Path(part.log), part.partition)
     except (OSError, ValueError):
         # What cannot be read is a row of its own.
-        return Opinion(*place, 0, 0, None)
-
-
-def opinions(spark: SparkSession, parts: list[Part], in_driver: bool = False) -> list[Opinion]:
-    """The model's opinion on a sample of the journals among these parts."""
-    places = sorted({(part.log, part.partition) for part in parts if part.source == JOURNAL and part.trouble is None})
-    sample = places[:: max(1, -(-len(places) // PARTITIONS_ASKED))]
-    if in_driver:
-        return list(map(_opinion, sample))
-    found: list[Opinion] = spark.sparkContext.parallelize(sample, max(1, len(sample))).map(_opinion).collect()
-    return found
+        return Opinion(part.log, part.partition, 0, 0, None)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
 from rota import _rota
-from rota.audit.logs import JOURNAL, Part
+from rota.audit.logs import Part, opened
 
 TYPES = {"long": pa.int64(), "int": pa.int32(), "text": pa.string(), "bytes": pa.binary()}
 SPARK_TYPES = {"long": "bigint", "int": "int", "text": "string", "bytes": "binary"}
@@ -20,7 +19,8 @@ ARROW_SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in COLUMNS])
 SPARK_SCHEMA = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in COLUMNS)
 
 
-def _array(kind: str, rows: int, buffers: tuple[bytes, bytes, bytes]) -> pa.Array:
+def array_of(kind: str, rows: int, buffers: tuple[bytes, bytes, bytes]) -> pa.Array:
+    """A column that Rust wrote."""
     validity, offsets, values = (pa.py_buffer(buffer) for buffer in buffers)
     if kind in {"text", "bytes"}:
         return pa.Array.from_buffers(TYPES[kind], rows, [validity, offsets, values])
@@ -46,13 +46,7 @@ def rows_of(
     until_ms: int | None = None,
     has_entries: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one part: of these groups, not earlier and not later; rows about no group are always among them.
-
-    With `has_entries` each entry of a journal comes whole before its rows, too.
-    """
-    if part.trouble is not None:
-        yield unreadable(part, part.trouble)
-        return
+    """The rows of one part, chosen as by `opened`."""
     try:
         rows = opened(part, groups, since_ms, until_ms, has_entries)
     except OSError as error:
@@ -61,22 +55,22 @@ def rows_of(
     yield from batches_of(part, rows)
 
 
-def opened(
-    part: Part,
-    groups: list[str] | None = None,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
-    has_entries: bool = False,
-) -> _rota.AuditRows:
-    """The open file of a part, which stays readable after compaction has removed its name. Raises OSError."""
-    place = (Path(part.path), part.ranges, part.first_offset)
-    return _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
-
-
 def batches_of(part: Part, rows: _rota.AuditRows) -> Iterator[pa.RecordBatch]:
     """The rows of an open part."""
     kinds = [kind for _, kind in _rota.audit_columns()]
     while (read := rows.next_columns()) is not None:
         count, columns = read
-        arrays = [_array(kind, count, buffers) for kind, buffers in zip(kinds, columns, strict=True)]
+        arrays = [array_of(kind, count, buffers) for kind, buffers in zip(kinds, columns, strict=True)]
         yield pa.RecordBatch.from_arrays([*_placed(part, count), *arrays], schema=ARROW_SCHEMA)
+
+
+def buffers_of(batch: pa.RecordBatch) -> list[tuple[bytes, bytes, bytes, int]]:
+    """The columns that Rust reads: validity, offsets, values, and the index of the first row in them."""
+    found = []
+    for name, kind in _rota.audit_columns():
+        array = batch.column(name)
+        buffers = [b"" if buffer is None else buffer.to_pybytes() for buffer in array.buffers()]
+        validity, *rest = buffers
+        offsets, values = rest if kind in {"text", "bytes"} else (b"", *rest)
+        found.append((validity, offsets, values, array.offset))
+    return found

@@ -95,11 +95,6 @@ def is_small(records: int) -> bool:
     return records < SMALL_RECORDS
 
 
-def fits_driver(spark: SparkSession, records: int) -> bool:
-    """Whether to read and fold in this process: a task in a Python worker of Spark's takes longer to begin."""
-    return is_small(records) and str(spark.sparkContext.master).startswith("local")
-
-
 def heap(records: int) -> str:
     """Of Java for logs of so many records, unless the environment says another."""
     return os.environ.get(HEAP_VARIABLE) or (SMALL_HEAP if records < LARGE_RECORDS else LARGE_HEAP)

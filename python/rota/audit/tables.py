@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from rota import _rota
 from rota.audit.coverage import Line
@@ -59,7 +59,7 @@ TABLES: dict[str, str] = {
 }
 
 CAUSES = "causes"
-"""The directory that the replay has written."""
+"""The directory of the causes of generations."""
 END_OFFSETS = "log string, topic string, topic_partition int, end_offset bigint"
 
 
@@ -75,12 +75,13 @@ def end_offsets(logs: set[str]) -> list[tuple[str, str, int, int]]:
     return found
 
 
-def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: list[Line]) -> None:
+def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: list[Line], causes: DataFrame) -> None:
     """Write the tables beside `events`, as Parquet; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
     spark.sql("SELECT DISTINCT place, gid, log, partition, `group` FROM rows").createOrReplaceTempView("names")
     spark.sql(VERSIONS).createOrReplaceTempView("versions")
+    causes.coalesce(1).write.mode("overwrite").parquet(str(output / CAUSES))
     spark.read.parquet(str(output / CAUSES)).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():
         target = str(output / name)

@@ -264,13 +264,14 @@ class Cluster:
         return {(at.topic, at.partition): one for at, one in found.items()}
 
     @contextlib.contextmanager
-    def consumer(self, fetch_bytes_max: int) -> Iterator[Any]:
+    def consumer(self, fetch_bytes_max: int, isolation_level: str = "read_uncommitted") -> Iterator[Any]:
         """A consumer of the library without a group; it fetches so many bytes of a partition at once."""
         settings = {name: value for name, value in self._settings.items() if name in KafkaConsumer.DEFAULT_CONFIG}
-        with asking("the messages at the committed offsets could not be read"):
+        with asking("messages could not be read"):
             consumer = KafkaConsumer(
                 **settings,
                 enable_auto_commit=False,
+                isolation_level=isolation_level,
                 auto_offset_reset="earliest",
                 max_partition_fetch_bytes=fetch_bytes_max,
                 # The library wants it below the timeout of a request.

@@ -3,11 +3,8 @@
 | module | what it is |
 |---|---|
 | `growth` | what of the files is new: `spark.readStream.format("rota")` |
-| `records` | the promises that a group's records show |
-| `answers` | the promises that only a journal shows |
-| `partition` | one partition of a log, row after row: requests, appends, incarnations, the replay |
-| `passing` | the pass itself, also over whole logs and without Spark |
+| `advancing` | the next rows of a partition: what is found, and what is remembered |
 | `query` | Spark's query over all of that, its checkpoint and its verdicts |
 
-The promises are those of `rota.audit.checks`, told in one pass and with bounded memory.
+The promises are those of a whole audit, folded by the same code (`rust/promises`) with bounded memory.
 """

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rota import interrupts
+from rota.audit.checks import VIOLATION
 from rota.audit.command import findings, told, told_trouble
 from rota.exits import MISUSED, existing_directory, fail
 
@@ -54,15 +55,17 @@ def follow(
     as_json: bool,
     once: bool,
     verbose: bool = False,
+    fail_on: str = VIOLATION,
 ) -> int:
     """Follow logs; gives the exit code."""
     from rota.audit import session
     from rota.audit.audit import Audit, Merging, Unreadable, is_wanted
     from rota.audit.follow import query
+    from rota.audit.follow.advancing import CheckpointError
 
     for path in wanted.paths:
         existing_directory(path)
-    found, merging = Audit(), Merging()
+    found, merging = Audit(fail_on=fail_on), Merging()
 
     def tell(one: Told) -> None:
         if isinstance(one, Unreadable):
@@ -74,6 +77,11 @@ def follow(
         said = told_trouble(one) if isinstance(one, Unreadable) else told(one)
         typer.echo(json.dumps(one._asdict()) if as_json else said)
 
+    if checkpoint is not None or output is not None:
+        try:
+            query.check_format(checkpoint_of(checkpoint, output, ""))
+        except CheckpointError as error:
+            fail(MISUSED, str(error))
     java = session.started(master, is_quiet=not verbose)
     with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, java as spark:
         place = checkpoint_of(checkpoint, output, scratch)

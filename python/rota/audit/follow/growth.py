@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rota import _rota
-from rota.audit.logs import PARTITION, SOURCES, Part, partition_directories, segments
-from rota.audit.rows import batches_of, opened, unreadable
+from rota.audit.logs import PARTITION, SOURCES, Part, opened, partition_directories, segments
+from rota.audit.rows import batches_of, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa

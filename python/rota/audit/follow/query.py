@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from rota.audit.audit import Unreadable, verdict_of
-from rota.audit.checks import CHECK_OF
-from rota.audit.follow import keeping
-from rota.audit.follow.finding import COLUMNS, Seen
-from rota.audit.follow.partition import Group
-from rota.audit.follow.passing import follow
-from rota.audit.follow.replaying import Folding
-from rota.audit.logs import JOURNAL, UNREADABLE
+from rota.audit.follow.advancing import FORMAT, CheckpointError, Remembered, advanced
+from rota.audit.logs import UNREADABLE
+from rota.audit.promises import Finding
+from rota.audit.rows import ARROW_SCHEMA, PLACE
 from rota.audit.verdict import Verdict
 
 KEY = ("source", "log", "partition")
+ROWS = pa.schema(list(ARROW_SCHEMA)[len(PLACE) :])
 FOUND = (
     "source string, log string, partition int, name string, `group` string, generation int, first_offset bigint,"
     " last_offset bigint, at_ms bigint, members array<string>, witness string"
@@ -38,42 +37,45 @@ class Follower(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Where it is kept: a partition in one value, its groups one by one."""
-        kept = "remembered string, coordinator binary, behind array<binary>"
-        self.partition = handle.getValueState("partition", kept)
-        self.groups = handle.getMapState("groups", "name string", "remembered string")
+        self.partition = handle.getValueState("partition", "place binary, coordinator binary, behind array<binary>")
+        self.groups = handle.getMapState("groups", "name string", "remembered binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """New rows of a partition, in any order."""
-        touched: dict[str, Group] = {}
 
-        def group(name: str) -> Group:
-            if name not in touched:
-                kept = self.groups.getValue((name,)) if self.groups.containsKey((name,)) else None
-                touched[name] = keeping.group_of(None if kept is None else kept[0])
-            return touched[name]
+        def group(name: str) -> bytes | None:
+            kept = self.groups.getValue((name,)) if self.groups.containsKey((name,)) else None
+            return None if kept is None else bytes(kept[0])
 
-        remembered, state, behind = self.partition.get() or (None, None, None)
-        partition = keeping.partition_of(remembered, group)
-        folding = Folding(None if state is None else bytes(state), [bytes(entry) for entry in behind or ()])
-        seen = sorted((seen_of(row) for row in rows), key=lambda row: row[:2])
-        for finding in follow(partition, folding, key[0] == JOURNAL, seen):
+        place, coordinator, behind = self.partition.get() or (None, None, None)
+        known = Remembered(
+            None if place is None else bytes(place),
+            None if coordinator is None else bytes(coordinator),
+            [bytes(entry) for entry in behind or ()],
+        )
+        found, known, groups = advanced(key[0], known, group, batch_of(rows))
+        for finding in found:
             yield Row(**dict(zip(KEY, key, strict=True)), **finding._asdict())
-        self.partition.update((keeping.of_partition(partition), folding.state, folding.behind))
-        for name, known in touched.items():
-            self.groups.updateValue((name,), (keeping.of_group(known),))
+        self.partition.update((known.place, known.coordinator, known.behind))
+        for name, remembered in groups:
+            self.groups.updateValue((name,), (remembered,))
 
 
-def seen_of(row: Row) -> Seen:
-    """A row behind the columns of `KEY`."""
-    seen = Seen(*row[len(KEY) :])
-    return seen if seen.payload is None else seen._replace(payload=bytes(seen.payload))
+def batch_of(rows: Iterable[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows in any order, which have the columns of `KEY` before the others, in their order in the log."""
+    ordered = sorted((tuple(row[len(KEY) :]) for row in rows), key=lambda row: row[:2])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(zip(*ordered, strict=True), ROWS, strict=True)],
+        schema=ROWS,
+    )
 
 
 def told_of(row: Row) -> Told:
     """The text of a finding."""
     if row.name == UNREADABLE:
         return Unreadable(row.log, row.partition, row.last_offset, row.name, row.witness)
-    return verdict_of(CHECK_OF[row.name], row)
+    values = [row[name] for name in Finding._fields]
+    return verdict_of(row.source, row.log, row.partition, Finding(*values))
 
 
 def kept(checkpoint: Path) -> Iterator[Verdict]:
@@ -109,17 +111,33 @@ class Verdicts:
             self.tell(one)
 
 
+def check_format(checkpoint: Path) -> None:
+    """Let the checkpoint be one of this version of rota. Raises CheckpointError if another one wrote it."""
+    kept = checkpoint / "format"
+    number = int(kept.read_text()) if kept.exists() else None
+    if number != FORMAT and (number is not None or (checkpoint / "spark").exists()):
+        was = "an older format" if number is None else f"format {number}"
+        raise CheckpointError(
+            f"the checkpoint has {was}, this version of rota reads {FORMAT}: follow from the beginning with another"
+            " --checkpoint directory"
+        )
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    kept.write_text(f"{FORMAT}\n")
+
+
 def started(
     spark: SparkSession, paths: list[Path], checkpoint: Path, tell: Callable[[Told], None], once: bool = False
 ) -> StreamingQuery:
     """Begin to follow the logs at these paths, behind what the checkpoint says has been seen.
 
     With `once` the query ends where the logs end now. Verdicts are kept in `verdicts` of the checkpoint's directory.
+    Raises CheckpointError.
     """
+    check_format(checkpoint)
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     logs = spark.readStream.format("rota").option("entries", "true").option("partBytes", str(BATCH_BYTES))
-    rows = logs.load("\n".join(map(str, paths))).select(*KEY, *COLUMNS)
+    rows = logs.load("\n".join(map(str, paths))).select(*KEY, *ROWS.names)
     found = rows.groupBy(*KEY).transformWithState(
         statefulProcessor=Follower(), outputStructType=FOUND, outputMode="Append", timeMode="None"
     )
