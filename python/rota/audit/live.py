@@ -1,0 +1,127 @@
+"""`__consumer_offsets` of a broker, read as a client and folded here: `rota audit --bootstrap-server`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rota import _rota
+from rota.audit.audit import Audit, Wanted, assembled
+from rota.audit.logs import OFFSETS, OFFSETS_TOPIC, UNREADABLE
+from rota.audit.promises import Finding, Promised
+from rota.audit.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rota.groups.cluster import Cluster
+
+FETCH_BYTES = 4 << 20
+POLL_MS = 500
+RECORDS_AT_ONCE = 20_000
+SAID_EVERY_S = 1.0
+STILL_S = 30.0
+"""How long a partition may bring nothing before the rest of it counts as unreadable."""
+
+Say = Callable[[str], None]
+
+
+class Reading:
+    """One partition: the fold of its promises, up to the offset where it ended when reading began."""
+
+    def __init__(self, partition: int, first_offset: int, end_offset: int) -> None:
+        self.partition = partition
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+        self.next_offset = first_offset
+        self._fold = _rota.AuditFold(False, True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything has been read."""
+        return self.next_offset >= self.end_offset
+
+    def read(self, records: list[Any], position: int) -> None:
+        """Records in their order, and the offset that is next."""
+        told = [
+            (record.offset, record.timestamp, record.key, record.value)
+            for record in records
+            if record.offset < self.end_offset and record.key is not None
+        ]
+        count, columns = _rota.audit_decode(told, self.next_offset)
+        self._fold.rows(count, [(*buffers, 0) for buffers in columns])
+        self.next_offset = position
+
+    def ended(self, log: str) -> Promised:
+        """What came of it. What is before its first record has been removed by the broker."""
+        self._fold.end()
+        rows, compacted, troubles = self._fold.tally()
+        if not self.is_over:
+            why = f"the broker sent nothing for {STILL_S:.0f} s, and the partition ends at {self.end_offset}"
+            troubles.append((self.next_offset, UNREADABLE, why))
+        findings = [Finding(*found) for found in self._fold.take()]
+        place = (OFFSETS, log, self.partition, rows, compacted + self.first_offset)
+        return Promised(*place, sorted(self._fold.groups()), findings, troubles)
+
+
+def audit_broker(
+    cluster: Cluster, bootstrap_servers: str, wanted: Wanted, progress: Say, still_s: float = STILL_S
+) -> Audit:
+    """Audit the group records of a cluster, from the earliest to those that are there now; what is in a transaction
+    counts once it is committed. Raises GroupsError and NoGroupError."""
+    from rota.groups.errors import GroupsError, Kind
+
+    partitions = cluster.partitions([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
+    if not partitions:
+        reason = f"{bootstrap_servers} has no topic {OFFSETS_TOPIC} that this client may read"
+        raise GroupsError(Kind.NOT_FOUND, f"{reason}: no group has committed yet, or an ACL forbids it")
+    began_s = time.monotonic()
+    readings = _read(cluster, partitions, progress, still_s)
+    found = assembled(wanted, [reading.ended(bootstrap_servers) for reading in readings])
+    found.parts = len(readings)
+    found.verdicts = [_with_command(bootstrap_servers, verdict) for verdict in found.verdicts]
+    spent_s = time.monotonic() - began_s
+    progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
+    return found
+
+
+def _with_command(bootstrap_servers: str, verdict: Verdict) -> Verdict:
+    """The verdict with a command of Kafka's that prints its records."""
+    formatter = "OffsetsMessageFormatter" if verdict.name == "offset went back" else "GroupMetadataMessageFormatter"
+    command = (
+        f"kafka-console-consumer.sh --bootstrap-server {bootstrap_servers} --topic {OFFSETS_TOPIC}"
+        f" --partition {verdict.partition} --offset {verdict.first_offset}"
+        f" --formatter org.apache.kafka.tools.consumer.{formatter}"
+    )
+    return verdict._replace(reproduce=command)
+
+
+def _read(cluster: Cluster, partitions: list[int], progress: Say, still_s: float) -> list[Reading]:
+    from kafka import TopicPartition
+
+    with cluster.consumer(FETCH_BYTES, isolation_level="read_committed") as consumer:
+        places = [TopicPartition(OFFSETS_TOPIC, partition) for partition in partitions]
+        first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
+        readings = {at: Reading(at.partition, first[at], end[at]) for at in places}
+        left = [at for at in places if not readings[at].is_over]
+        consumer.assign(left)
+        for at in left:
+            consumer.seek(at, first[at])
+        total = sum(reading.end_offset - reading.first_offset for reading in readings.values())
+        began_s = said_s = moved_s = time.monotonic()
+        while left and time.monotonic() - moved_s < still_s:
+            told = consumer.poll(timeout_ms=POLL_MS, max_records=RECORDS_AT_ONCE)
+            for at in left:
+                # Markers of transactions move it, too.
+                if (position := consumer.position(at)) > readings[at].next_offset:
+                    readings[at].read(told.get(at, []), position)
+                    moved_s = time.monotonic()
+            if over := [at for at in left if readings[at].is_over]:
+                consumer.pause(*over)
+                left = [at for at in left if at not in over]
+            if (now_s := time.monotonic()) - said_s >= SAID_EVERY_S:
+                said_s = now_s
+                read = sum(reading.next_offset - reading.first_offset for reading in readings.values())
+                rate = read / (now_s - began_s)
+                left_s = (total - read) / max(rate, 1.0)
+                progress(f"{read} of {total} offsets read, {rate:,.0f} a second, {left_s:.0f} s left")
+    return list(readings.values())
