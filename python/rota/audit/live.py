@@ -52,7 +52,7 @@ class Reading:
         self.next_offset = position
 
     def ended(self, log: str) -> Promised:
-        """What came of it. What is before its first record has been removed by the broker."""
+        """The result. What was before the first record has been removed by the broker."""
         self._fold.end()
         rows, compacted, troubles = self._fold.tally()
         if not self.is_over:

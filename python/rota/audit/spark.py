@@ -102,10 +102,12 @@ def _watched(spark: SparkSession, say: Say) -> Iterator[None]:
     tracker = spark.sparkContext.statusTracker()
 
     def watch() -> None:
+        said = ""
         while not over.wait(POLL_S):
             for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
-                if stage is not None and stage.numTasks:
-                    say(f"{stage.numCompletedTasks} of {stage.numTasks} tasks done")
+                done = f"{stage.numCompletedTasks} of {stage.numTasks} tasks done" if stage else said
+                if done != said:
+                    say(said := done)
 
     thread = threading.Thread(target=watch, name="audit-progress", daemon=True)
     thread.start()
