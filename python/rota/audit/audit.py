@@ -188,7 +188,8 @@ def assembled(wanted: Wanted, results: list[Result]) -> Audit:
     """The audit that these results of tasks are. Raises NoGroupError."""
     promised = [result for result in results if isinstance(result, Promised)]
     found = Audit(rows=sum(each.rows for each in promised))
-    found.folds = [result for result in results if isinstance(result, folds.Fold)]
+    # Causes are for the tables.
+    found.folds = [result._replace(causes=[]) for result in results if isinstance(result, folds.Fold)]
     found.opinions = [result for result in results if isinstance(result, opinion.Opinion)]
     found.unreadable = [
         Unreadable(each.log, each.partition, *trouble) for each in promised for trouble in each.troubles
