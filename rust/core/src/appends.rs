@@ -77,7 +77,10 @@ impl Coordinator {
             let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
             self.purgatory.watch(deadline, &[], Operation::Append(append_id))
         });
-        step.sink.append(append_id, &records);
+        match purpose.transaction() {
+            None => step.sink.append(append_id, &records),
+            Some(batch) => step.sink.append_in_transaction(append_id, batch, &records),
+        }
         self.appends.insert(append_id, Append { group_id, purpose, records, deadline });
         append_id
     }
@@ -102,6 +105,8 @@ impl Coordinator {
         }
         match error {
             Some(_) => self.keep_unsaved(&append),
+            // Their marker decides about them.
+            None if matches!(append.purpose, Purpose::Transactional(_)) => {}
             None => {
                 for handle in self.apply_offsets(step.now, &append.records) {
                     self.complete_join(step, handle);
@@ -117,6 +122,22 @@ impl Coordinator {
             Purpose::Commit(ticket, topics) => {
                 if let Some(ticket) = ticket {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+            Purpose::Transactional(commit) => {
+                if error.is_none() {
+                    self.add_pending(step, commit.producer, append.records);
+                }
+                if let Some(ticket) = commit.ticket {
+                    Self::answer_commit(step, ticket, commit.topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+            Purpose::Marker(ticket, end) => {
+                if error.is_none() {
+                    self.transaction_ended(step.now, end.producer_id, end.is_commit);
+                }
+                if let Some(ticket) = ticket {
+                    self.answer_marker(step, ticket, error.map_or(ErrorCode::None, ErrorCode::for_offset_append));
                 }
             }
             Purpose::Consumer => self.consumer_write_ended(step, append_id, &append.group_id, error),
@@ -175,6 +196,17 @@ impl Coordinator {
                 if let Some(ticket) = ticket.take() {
                     let topics = topics.clone();
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+            Purpose::Transactional(commit) => {
+                if let Some(ticket) = commit.ticket.take() {
+                    let topics = commit.topics.clone();
+                    Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+            Purpose::Marker(ticket, _) => {
+                if let Some(ticket) = ticket.take() {
+                    self.answer_marker(step, ticket, ErrorCode::RequestTimedOut.for_offset_append());
                 }
             }
             Purpose::Delete(_, ticket) => {
@@ -332,7 +364,7 @@ impl Coordinator {
     fn end_waits(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
         for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
             match (self.purgatory.complete(operation), error) {
-                (Some(Operation::StableFetch(fetch)), None) => self.answer_fetch(step, &fetch),
+                (Some(Operation::StableFetch(fetch)), None) => self.answer_fetch(step, &fetch, true),
                 (Some(Operation::StableFetch(fetch)), Some(error)) => {
                     Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, error.for_stable_fetch());
                 }
@@ -367,6 +399,12 @@ impl Coordinator {
         for (append_id, append) in std::mem::take(&mut self.appends) {
             match append.purpose {
                 Purpose::Commit(Some(ticket), topics) => Self::answer_commit(step, ticket, topics, Some(error)),
+                Purpose::Transactional(commit) => {
+                    if let Some(ticket) = commit.ticket {
+                        Self::answer_commit(step, ticket, commit.topics, Some(error));
+                    }
+                }
+                Purpose::Marker(Some(ticket), _) => self.answer_marker(step, ticket, error),
                 Purpose::Delete(_, Some(ticket)) => answer_delete(step, ticket, &append.group_id, error),
                 Purpose::OffsetDelete(Some(ticket), _) => answer_offset_delete_error(step, ticket, error),
                 _ => {}

@@ -21,6 +21,7 @@ use crate::{
     ids,
     in_flight::{Append, RecordKey},
     operations::{Operation, WatchKey},
+    pending_offsets::PendingOffsets,
     purgatory::{OpId, Purgatory},
     records::Record,
     request::Now,
@@ -106,6 +107,9 @@ pub struct Coordinator {
     pub(crate) group_settings: BTreeMap<Arc<str>, GroupSettings>,
     /// The topics of the cluster; empty until the caller reports them.
     pub(crate) topics: Topics,
+    /// Offsets of open transactions. A snapshot has them at its end.
+    #[serde(skip)]
+    pub(crate) pending_offsets: PendingOffsets,
     pub(crate) next_append: AppendId,
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
@@ -137,6 +141,7 @@ impl Coordinator {
             consumer: ConsumerConfig::default(),
             group_settings: BTreeMap::new(),
             topics: Topics::default(),
+            pending_offsets: PendingOffsets::default(),
             next_append: AppendId(0),
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },

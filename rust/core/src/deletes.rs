@@ -97,6 +97,7 @@ impl Coordinator {
             }
         }
         places.extend(self.unsaved_offsets(&group.id));
+        places.extend(self.pending_offsets.places(&group.id).cloned());
         places
     }
 

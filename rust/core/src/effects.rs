@@ -6,7 +6,7 @@ use crate::{
     consumer_group::stamp::Stamp,
     history::Rebalance,
     purgatory::OpId,
-    records::Record,
+    records::{Record, TransactionBatch},
     request::{Now, Ticket},
     response::Answer,
 };
@@ -59,6 +59,11 @@ pub trait Sink {
     fn receipt(&mut self, _ticket: Ticket, _receipt: Receipt) {}
     /// Appends `records` as one batch. The caller reports the result through `Coordinator::appended`.
     fn append(&mut self, append_id: AppendId, records: &[Record]);
+    /// Appends a batch of a transaction, or its marker without records. A sink that writes a log must store which. The
+    /// default fits sinks that only record appends.
+    fn append_in_transaction(&mut self, append_id: AppendId, _batch: TransactionBatch, records: &[Record]) {
+        self.append(append_id, records);
+    }
 }
 
 /// The time of one event, and the sink of its effects.

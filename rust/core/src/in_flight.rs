@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     group::{GroupHandle, Member, MemberHandle},
     purgatory::OpId,
-    records::Record,
+    records::{EndTransaction, Record, TransactionBatch},
     request::Ticket,
     response::{CommittedTopic, OffsetDeletedTopic},
 };
@@ -36,6 +36,21 @@ pub enum Purpose {
     Unattended,
     /// A step of a consumer group, which keeps the waiting answers itself.
     Consumer,
+    /// Offsets of a transaction (§10.4).
+    Transactional(Box<TransactionalCommit>),
+    /// The marker of a transaction; the ticket is `None` after it was answered.
+    Marker(Option<Ticket>, EndTransaction),
+}
+
+/// Offsets of a transaction, in flight.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TransactionalCommit {
+    /// `None` after it was answered.
+    pub ticket: Option<Ticket>,
+    /// The results.
+    pub topics: Vec<CommittedTopic>,
+    /// Producer id and epoch.
+    pub producer: (i64, i16),
 }
 
 /// An append in flight.
@@ -81,6 +96,18 @@ pub struct Replacement {
 }
 
 impl Purpose {
+    /// Returns what the append is to transactions; `None`: nothing.
+    pub(crate) fn transaction(&self) -> Option<TransactionBatch> {
+        match self {
+            Purpose::Transactional(commit) => {
+                let (producer_id, producer_epoch) = commit.producer;
+                Some(TransactionBatch::Offsets { producer_id, producer_epoch })
+            }
+            Purpose::Marker(_, end) => Some(TransactionBatch::End(*end)),
+            _ => None,
+        }
+    }
+
     /// Whether a request waits for this append and needs a timeout.
     pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Purpose::Unattended | Purpose::Retention(_))

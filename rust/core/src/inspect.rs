@@ -76,6 +76,8 @@ impl Coordinator {
             self_check: _,
             last_set: _,
             unchecked: _,
+            // No transaction is explored so far.
+            pending_offsets: _,
         } = self;
         let (phase, clock) = (*phase, *clock);
         Inside {

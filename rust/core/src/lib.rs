@@ -12,7 +12,7 @@
 //! and the same digest on every platform. What an answer promises is durable before the answer is sent.
 //!
 //! `docs/protocol.md` states the rules; comments cite its sections as §5.4. Each request has one file: `join`, `sync`,
-//! `heartbeat`, `leave`, `offsets`, `deletes`, `admin`. `retention` has what only time causes. They share `rebalance`
+//! `heartbeat`, `leave`, `offsets`, `transactions`, `deletes`, `admin`. `retention` has what only time causes. They share `rebalance`
 //! (the join phase), `sessions` (expiry), `statics` (static membership) and `appends` (appends in flight).
 #![forbid(unsafe_code)]
 
@@ -41,6 +41,7 @@ pub mod states;
 mod joining_order;
 mod member_id;
 mod pages;
+mod pending_offsets;
 pub mod purgatory;
 mod slots;
 pub mod wheel;
@@ -69,6 +70,7 @@ mod leave;
 mod offsets;
 mod statics;
 mod sync;
+pub mod transactions;
 
 // Events: requests, time, and results of appends.
 mod appends;

@@ -30,6 +30,21 @@ impl Coordinator {
             Err(error) => return Self::answer_commit_error(step, ticket, request.topics, error),
         }
         let group_id: Arc<str> = request.group_id.unwrap_or("").into();
+        let (records, results) = self.commit_records(step.now, &group_id, request);
+        if records.is_empty() {
+            Self::answer_commit(step, ticket, results, None);
+        } else {
+            self.append(step, group_id, Purpose::Commit(Some(ticket), results), records);
+        }
+    }
+
+    /// Returns the records of a commit, and its results: of each partition, whether it has a record.
+    pub(crate) fn commit_records(
+        &self,
+        now: Now,
+        group_id: &Arc<str>,
+        request: &OffsetCommit<'_>,
+    ) -> (Vec<Record>, Vec<CommittedTopic>) {
         let mut records = Vec::new();
         let mut results = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
@@ -40,20 +55,16 @@ impl Coordinator {
                 partitions.push((partition.index, error));
                 if error == ErrorCode::None {
                     records.push(Record::Offset {
-                        group_id: Arc::clone(&group_id),
+                        group_id: Arc::clone(group_id),
                         topic: Arc::clone(&name),
                         partition: partition.index,
-                        value: Some(offset_value(step.now, request, topic, partition)),
+                        value: Some(offset_value(now, request, topic, partition)),
                     });
                 }
             }
             results.push(CommittedTopic { name: topic.name.into(), topic_id: topic.topic_id, partitions });
         }
-        if records.is_empty() {
-            Self::answer_commit(step, ticket, results, None);
-        } else {
-            self.append(step, group_id, Purpose::Commit(Some(ticket), results), records);
-        }
+        (records, results)
     }
 
     /// Checks whether the sender may commit in this state (§10.1). Returns the member whose session the commit extends.
@@ -97,8 +108,26 @@ impl Coordinator {
         }
     }
 
-    /// Sets or removes one offset. The first offset of a missing group creates it.
+    /// Sets or removes one offset, as a durable record of no transaction says. Pending offsets are from earlier records.
     pub(crate) fn set_offset(
+        &mut self,
+        now: Now,
+        group_id: &str,
+        topic: &str,
+        partition: i32,
+        value: Option<OffsetValue>,
+    ) {
+        if !self.pending_offsets.is_empty() {
+            match value {
+                Some(_) => self.pending_offsets.supersede(group_id, topic, partition, u64::MAX),
+                None => self.pending_offsets.drop_place(group_id, topic, partition),
+            }
+        }
+        self.store_offset(now, group_id, topic, partition, value);
+    }
+
+    /// Stores or removes one offset. The first offset of a missing group creates it.
+    pub(crate) fn store_offset(
         &mut self,
         now: Now,
         group_id: &str,
@@ -144,6 +173,8 @@ impl Coordinator {
                 keys.extend(partitions.into_keys().map(|at| (Arc::clone(group_id), Arc::clone(&topic), at)));
             }
         }
+        let pending = self.pending_offsets.all().filter(|(_, (topic, _), _)| gone(topic));
+        keys.extend(pending.map(|(group_id, (topic, at), _)| (Arc::clone(group_id), Arc::clone(topic), *at)));
         for record in self.appends.values().flat_map(|append| &append.records) {
             if let Record::Offset { group_id, topic, partition, value: Some(_) } = record
                 && gone(topic)
@@ -203,7 +234,7 @@ impl Coordinator {
                 let operation = Operation::StableFetch(Box::new(fetch));
                 self.purgatory.watch(deadline, &[WatchKey::Append(append_id)], operation);
             }
-            _ => self.answer_fetch(step, &fetch),
+            _ => self.answer_fetch(step, &fetch, request.require_stable),
         }
     }
 
@@ -225,15 +256,22 @@ impl Coordinator {
     /// Returns the newest requested append in flight that changes offsets of the group.
     fn newest_write_in_flight(&self, group_id: &str) -> Option<AppendId> {
         let writes = |purpose: &Purpose| {
-            matches!(purpose, Purpose::Commit(..) | Purpose::Delete(..) | Purpose::OffsetDelete(..))
+            matches!(
+                purpose,
+                Purpose::Commit(..) | Purpose::Transactional(_) | Purpose::Delete(..) | Purpose::OffsetDelete(..)
+            )
         };
         let mut appends = self.appends.iter().rev();
         let of_group = appends.find(|(_, append)| writes(&append.purpose) && *append.group_id == *group_id);
         of_group.map(|(append_id, _)| *append_id)
     }
 
-    /// Answers with durable offsets. INVARIANT: S25.
-    pub(crate) fn answer_fetch(&self, step: &mut Step<'_>, fetch: &WaitingFetch) {
+    /// Answers with durable offsets. INVARIANT: S25. With `require_stable`, a partition with an offset of an open
+    /// transaction has none.
+    pub(crate) fn answer_fetch(&self, step: &mut Step<'_>, fetch: &WaitingFetch, require_stable: bool) {
+        let waits = require_stable && self.pending_offsets.has_group(&fetch.group_id);
+        let is_unstable =
+            |topic: &str, index: i32| waits && self.pending_offsets.is_unstable(&fetch.group_id, topic, index);
         let offsets = self.find_group(&fetch.group_id).map(|group| &self.groups[group].offsets);
         let topics: Vec<FetchedTopic<'_>> = match (&fetch.topics, offsets) {
             (Some(topics), offsets) => topics
@@ -241,15 +279,23 @@ impl Coordinator {
                 .map(|(name, topic_id, partitions)| {
                     let stored = offsets.and_then(|offsets| offsets.get(name));
                     let is_of_topic = |value: &&OffsetValue| is_same_topic(*topic_id, value.topic_id);
-                    let lookup =
-                        |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)).filter(is_of_topic));
+                    let lookup = |index: &i32| {
+                        if is_unstable(name, *index) {
+                            return unstable(*index);
+                        }
+                        fetched(*index, stored.and_then(|stored| stored.get(index)).filter(is_of_topic))
+                    };
                     FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
                 })
                 .collect(),
             (None, Some(offsets)) => offsets
                 .iter()
                 .map(|(name, stored)| {
-                    let partitions = stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
+                    let mut partitions: Vec<FetchedOffset<'_>> =
+                        stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
+                    for partition in partitions.iter_mut().filter(|partition| is_unstable(name, partition.index)) {
+                        *partition = unstable(partition.index);
+                    }
                     FetchedTopic { name, partitions }
                 })
                 .collect(),
@@ -291,6 +337,11 @@ fn offset_value(
         commit_timestamp_ms: now.wall_ms,
         expire_timestamp_ms: retention_ms.map(|retention_ms| now.wall_ms.saturating_add(retention_ms)),
     }
+}
+
+/// The answer about a partition with an offset of an open transaction.
+fn unstable<'a>(index: i32) -> FetchedOffset<'a> {
+    FetchedOffset { error: ErrorCode::UnstableOffsetCommit, ..fetched(index, None) }
 }
 
 fn fetched(index: i32, value: Option<&OffsetValue>) -> FetchedOffset<'_> {

@@ -64,6 +64,33 @@ pub enum Record {
     },
 }
 
+/// What an append is to transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransactionBatch {
+    /// Offsets that the next marker of the producer decides about.
+    Offsets {
+        /// The producer id.
+        producer_id: i64,
+        /// The producer's epoch.
+        producer_epoch: i16,
+    },
+    /// The marker that ends the producer's transaction. It has no records.
+    End(EndTransaction),
+}
+
+/// The end of a producer's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EndTransaction {
+    /// The producer id.
+    pub producer_id: i64,
+    /// The producer's epoch from now on.
+    pub producer_epoch: i16,
+    /// The epoch of the transaction coordinator.
+    pub coordinator_epoch: i32,
+    /// Whether the transaction is committed; otherwise it is aborted.
+    pub is_commit: bool,
+}
+
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OffsetValue {

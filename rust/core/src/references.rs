@@ -29,6 +29,9 @@ impl Coordinator {
         if self.next_append.0 > COUNTED_MAX {
             return Err(broken("S21", "", "more appends were counted than there can have been"));
         }
+        if let Some(detail) = self.pending_offsets.broken() {
+            return Err(broken("T4", "", &detail));
+        }
         for (group_id, handle) in &self.group_ids {
             let group = self.groups.get(*handle).filter(|group| group.id == *group_id);
             let group = group.ok_or_else(|| broken("S21", group_id, "the table names another group"))?;

@@ -18,7 +18,7 @@ use crate::{
 impl Coordinator {
     /// Applies one committed log entry. Allowed before `loaded` only. The caller may replay in slices.
     pub fn replay(&mut self, entry: &LogEntry) {
-        assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
+        self.check_loading();
         match &entry.record {
             Record::Offset { group_id, topic, partition, value } => {
                 self.set_offset(self.clock, group_id, topic, *partition, value.clone());
@@ -33,9 +33,13 @@ impl Coordinator {
 
     /// Like [`Coordinator::replay`] for an offset record that borrows its names: most of a log is such records.
     pub fn replay_offset(&mut self, record: OffsetRecord<'_>) {
-        assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
+        self.check_loading();
         let OffsetRecord { group_id, topic, partition, value } = record;
         self.set_offset(self.clock, group_id, topic, partition, value);
+    }
+
+    pub(crate) fn check_loading(&self) {
+        assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
     }
 
     /// Replaces a group with a group record, except for its offsets.
@@ -106,7 +110,7 @@ impl Coordinator {
             return;
         }
         let handle = self.reset_group(group_id);
-        if self.groups[handle].offsets.is_empty() {
+        if self.groups[handle].offsets.is_empty() && !self.pending_offsets.has_group(group_id) {
             self.groups.release(handle);
             self.group_ids.remove(group_id);
         }

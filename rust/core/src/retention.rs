@@ -181,6 +181,7 @@ impl Coordinator {
             return Err(begun.cloned());
         }
         found.left -= 1;
+        let is_pending = self.pending_offsets.has_group(&group.id);
         let consumer_group = self.find_consumer_group(&group.id);
         let subscribed = consumer_group.map(ConsumerGroup::topic_names);
         let rule = match &subscribed {
@@ -200,7 +201,9 @@ impl Coordinator {
             }
             found.left -= 1;
             last = Some((Arc::clone(topic), partition));
-            let is_busy = busy.offsets.contains(&(&*group.id, &**topic, partition));
+            // An offset of an open transaction keeps the one before it, as in Kafka.
+            let is_busy = busy.offsets.contains(&(&*group.id, &**topic, partition))
+                || is_pending && self.pending_offsets.is_unstable(&group.id, topic, partition);
             if !is_busy && rule.has_ended(now, retention_ms, topic, value) {
                 let ended = tombstones(&group.id, [(Arc::clone(topic), partition)]);
                 expired_bytes += ended.iter().map(record_bytes).sum::<usize>();
@@ -210,7 +213,7 @@ impl Coordinator {
         // One that was split waits for the next run: the result of its first part is unknown until then.
         let nothing_left = begun.is_none() && expired.len() + 1 == entries;
         let may_go = group.state == State::Empty && !self.consumer_groups.contains_key(&group.id);
-        if may_go && nothing_left && !busy.groups.contains(&*group.id) {
+        if may_go && nothing_left && !is_pending && !busy.groups.contains(&*group.id) {
             let is_gone = |(topic, partition): &(Arc<str>, i32)| {
                 !group.offsets.get(topic).is_some_and(|partitions| partitions.contains_key(partition))
             };

@@ -5,7 +5,10 @@ use std::fmt;
 use crate::{coordinator::Coordinator, invariants::Violation};
 
 /// The format number of a snapshot, its first byte. Every change of the serialized state gets a new number.
-pub const SNAPSHOT_FORMAT: u8 = 7;
+pub const SNAPSHOT_FORMAT: u8 = 8;
+
+/// The format number of a snapshot without offsets of open transactions, which are after the rest.
+const FORMAT_WITHOUT_PENDING_OFFSETS: u8 = 7;
 
 /// The format number of a snapshot without consumer groups, whose serialized state has not changed since.
 const FORMAT_WITHOUT_CONSUMER_GROUPS: u8 = 4;
@@ -40,21 +43,35 @@ impl std::error::Error for RestoreError {}
 impl Coordinator {
     /// Serializes the whole state, with parked requests and deadlines. The same state gives the same bytes.
     pub fn snapshot(&self) -> Vec<u8> {
-        let format = if self.consumer_groups.is_empty() { FORMAT_WITHOUT_CONSUMER_GROUPS } else { SNAPSHOT_FORMAT };
-        postcard::to_extend(self, vec![format]).expect("plain data can be written")
+        let format = match (self.pending_offsets.is_empty(), self.consumer_groups.is_empty()) {
+            (false, _) => SNAPSHOT_FORMAT,
+            (true, false) => FORMAT_WITHOUT_PENDING_OFFSETS,
+            (true, true) => FORMAT_WITHOUT_CONSUMER_GROUPS,
+        };
+        let mut bytes = postcard::to_extend(self, vec![format]).expect("plain data can be written");
+        if format == SNAPSHOT_FORMAT {
+            bytes = postcard::to_extend(&self.pending_offsets, bytes).expect("plain data can be written");
+        }
+        bytes
     }
 
     /// Restores a snapshot. Refuses a state that breaks an invariant.
     pub fn restore(bytes: &[u8]) -> Result<Coordinator, RestoreError> {
         let (format, state) = match bytes {
-            [format @ (SNAPSHOT_FORMAT | FORMAT_WITHOUT_CONSUMER_GROUPS), state @ ..] => (*format, state),
+            [
+                format @ (SNAPSHOT_FORMAT | FORMAT_WITHOUT_PENDING_OFFSETS | FORMAT_WITHOUT_CONSUMER_GROUPS),
+                state @ ..,
+            ] => (*format, state),
             [format, ..] => return Err(RestoreError::OtherFormat(*format)),
             [] => return Err(RestoreError::Unreadable("no bytes".to_owned())),
         };
-        let (coordinator, rest): (Coordinator, &[u8]) =
-            postcard::take_from_bytes(state).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
+        let unreadable = |error: postcard::Error| RestoreError::Unreadable(error.to_string());
+        let (mut coordinator, mut rest): (Coordinator, &[u8]) = postcard::take_from_bytes(state).map_err(unreadable)?;
+        if format == SNAPSHOT_FORMAT {
+            (coordinator.pending_offsets, rest) = postcard::take_from_bytes(rest).map_err(unreadable)?;
+        }
         // Groups of an older format are read wrongly.
-        if format != SNAPSHOT_FORMAT && !coordinator.consumer_groups.is_empty() {
+        if format == FORMAT_WITHOUT_CONSUMER_GROUPS && !coordinator.consumer_groups.is_empty() {
             return Err(RestoreError::OtherFormat(format));
         }
         if !rest.is_empty() {

@@ -125,7 +125,7 @@ fn a_refusal_says_what_is_wrong() {
     let other: Vec<u8> = std::iter::once(0).chain(followed.into_iter().skip(1)).collect();
     assert_eq!(
         refusal(&other),
-        "the snapshot has format 0, and this release of rota knows format 7; restore it with the release that wrote it, or \
+        "the snapshot has format 0, and this release of rota knows format 8; restore it with the release that wrote it, or \
          load the coordinator from its log"
     );
 }

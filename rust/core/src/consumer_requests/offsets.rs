@@ -5,6 +5,7 @@ use crate::{
     coordinator::Coordinator,
     error::ErrorCode,
     request::{ConsumerOffsetFetch, OffsetCommit},
+    transactions::TxnOffsetCommit,
 };
 
 /// The first version of `OffsetCommit` that members of the consumer protocol may use.
@@ -44,6 +45,13 @@ impl ConsumerGroup {
         } else {
             Err(ErrorCode::StaleMemberEpoch)
         }
+    }
+
+    /// Who may commit in a transaction: a member with its current epoch. Another epoch is refused as a generation would
+    /// be, unlike in a plain commit.
+    pub fn check_transactional_commit(&self, request: &TxnOffsetCommit<'_>) -> Result<(), ErrorCode> {
+        let member = self.member(request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        if member.epoch() == request.generation { Ok(()) } else { Err(ErrorCode::IllegalGeneration) }
     }
 
     /// Who may read offsets.

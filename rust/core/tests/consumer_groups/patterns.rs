@@ -268,7 +268,7 @@ fn a_snapshot_of_consumer_groups_in_an_older_format_is_refused() {
     for older in [4, 5, 6] {
         snapshot[0] = older;
         let refusal = rota_core::Coordinator::restore(&snapshot).unwrap_err().to_string();
-        let start = format!("the snapshot has format {older}, and this release of rota knows format 7;");
+        let start = format!("the snapshot has format {older}, and this release of rota knows format 8;");
         assert!(refusal.starts_with(&start), "{refusal}");
     }
     assert_eq!(Scene::new(settings(0)).coordinator.snapshot()[0], 4, "without consumer groups nothing has changed");

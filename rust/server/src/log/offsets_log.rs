@@ -71,6 +71,19 @@ impl OffsetsLog {
 
     /// Appends `records` as one batch. `append_id` identifies its completion.
     pub fn append(&mut self, partition: u32, epoch: u32, append_id: AppendId, wall_ms: i64, records: &[Record]) {
+        self.append_kind(partition, epoch, append_id, wall_ms, BatchKind::Plain, records);
+    }
+
+    /// Like [`OffsetsLog::append`] for a batch of a transaction, or its marker.
+    pub fn append_kind(
+        &mut self,
+        partition: u32,
+        epoch: u32,
+        append_id: AppendId,
+        wall_ms: i64,
+        kind: BatchKind,
+        records: &[Record],
+    ) {
         let records = records.iter().map(|record| LogRecord { key: record.key_bytes(), value: record.value_bytes() });
         let batch = records.collect();
         let key = Key { partition: partition as i32, epoch: epoch as i32, id: append_id.0 };
@@ -78,7 +91,6 @@ impl OffsetsLog {
         self.expected += 1;
         self.completions.attend();
         let Key { partition, epoch, id } = key;
-        let kind = BatchKind::Plain;
         self.log.append(Append { partition, epoch, id, timestamp_ms: wall_ms, kind, batch }, &self.completions);
     }
 

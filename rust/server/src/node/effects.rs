@@ -7,11 +7,12 @@ use rota_core::{
     coordinator::Coordinator,
     effects::{AppendId, Moment, Receipt, Sink},
     explain::Rebalance,
-    records::Record,
+    records::{EndTransaction, Record, TransactionBatch},
     request::{Now, Ticket},
     response::Answer,
 };
 use rota_journal::{Event, Outcome};
+use rota_log::{BatchKind, EndMarker};
 
 use super::{journal::Journal, tickets::Tickets};
 use crate::{
@@ -101,6 +102,18 @@ impl Sink for PartitionSink<'_> {
         {
             self.effects.resolving.push((self.partition, Arc::clone(group_id), Rc::clone(client)));
         }
+    }
+
+    fn append_in_transaction(&mut self, append_id: AppendId, batch: TransactionBatch, records: &[Record]) {
+        let kind = match batch {
+            TransactionBatch::Offsets { producer_id, producer_epoch } => {
+                BatchKind::Transactional { producer_id, producer_epoch }
+            }
+            TransactionBatch::End(EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit }) => {
+                BatchKind::Marker(EndMarker { producer_id, producer_epoch, coordinator_epoch, is_commit })
+            }
+        };
+        self.effects.log.append_kind(self.partition, self.epoch, append_id, self.now.wall_ms, kind, records);
     }
 
     fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {

@@ -21,7 +21,7 @@ use rota_core::{
     coordinator::{Coordinator, LogEntry},
     records::{Record, RecordError},
 };
-use rota_log::{FencedLog as _, RecordInPlace};
+use rota_log::{BatchKind, FencedLog as _, RecordInPlace};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::log::{newer_groups::NewerGroups, offsets_log::SharedLog};
@@ -88,11 +88,17 @@ impl PartialLoad {
 
     fn replay(&mut self, record: RecordInPlace<'_>) -> Result<(), RecordError> {
         let RecordInPlace { offset, timestamp_ms, kind, key, value } = record;
-        if kind.is_marker() {
+        if let BatchKind::Marker(marker) = kind {
+            self.coordinator.replay_marker(marker.producer_id, marker.is_commit);
             return Ok(());
         }
         if let Some(record) = OffsetRecord::read(key, value)? {
-            self.coordinator.replay_offset(record);
+            match kind {
+                BatchKind::Transactional { producer_id, producer_epoch } => {
+                    self.coordinator.replay_pending((producer_id, producer_epoch), record);
+                }
+                _ => self.coordinator.replay_offset(record),
+            }
             return Ok(());
         }
         let record = Record::decode(key, value)?;

@@ -376,6 +376,9 @@ impl<H: Hasher> Canonical<'_, H> {
             }
             Purpose::Unattended => self.put(8_u8),
             Purpose::Consumer => self.put(9_u8),
+            // No transaction is explored.
+            Purpose::Transactional(_) => self.put(10_u8),
+            Purpose::Marker(..) => self.put(11_u8),
         }
     }
 

@@ -1,0 +1,178 @@
+//! `TxnOffsetCommit`, and the markers that decide about its offsets (docs/protocol.md §10.4).
+//!
+//! No server sends these two so far. They are calls of their own, which no journal records: a [`Request`] becomes part of
+//! the journal's format.
+//!
+//! [`Request`]: crate::Request
+
+use std::sync::Arc;
+
+use crate::{
+    coordinator::{Coordinator, Phase},
+    effects::{Sink, Step},
+    error::ErrorCode,
+    in_flight::{Purpose, TransactionalCommit},
+    pending_offsets::Decided,
+    record_bytes::OffsetRecord,
+    records::{EndTransaction, Record},
+    request::{CommitTopic, Now, OffsetCommit, Ticket},
+    response::{Answer, CommitAnswer, CommittedTopic},
+    states::State,
+};
+
+/// The topic of the log.
+const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+/// The first version that answers a commit to a missing group with `GROUP_ID_NOT_FOUND`.
+const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
+
+/// Offsets that a transaction decides about (§10.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxnOffsetCommit<'a> {
+    /// Wire version, 0 to 6. v6+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
+    pub version: i16,
+    /// `None` is a null group id; an empty id is refused.
+    pub group_id: Option<&'a str>,
+    /// The producer id.
+    pub producer_id: i64,
+    /// The producer's epoch.
+    pub producer_epoch: i16,
+    /// Negative if the sender names no member; always in v0 to v2.
+    pub generation: i32,
+    /// Empty if the sender names no member.
+    pub member_id: &'a str,
+    /// `group.instance.id` of a static member.
+    pub instance_id: Option<&'a str>,
+    /// The offsets to store.
+    pub topics: &'a [CommitTopic<'a>],
+}
+
+impl Coordinator {
+    /// Handles a `TxnOffsetCommit`: stores offsets that the transaction of their producer decides about. The answer is
+    /// that of an `OffsetCommit`.
+    pub fn txn_offset_commit(&mut self, now: Now, ticket: Ticket, request: &TxnOffsetCommit<'_>, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        let is_named = request.group_id.is_some_and(|group_id| !group_id.is_empty());
+        let named = if is_named { Ok(()) } else { Err(ErrorCode::InvalidGroupId) };
+        let checked = named.and_then(|()| self.check_active()).and_then(|()| self.may_commit_in_transaction(request));
+        if let Err(error) = checked {
+            return Self::answer_commit_error(step, ticket, request.topics, error);
+        }
+        let commit = OffsetCommit {
+            version: request.version,
+            group_id: request.group_id,
+            generation: request.generation,
+            member_id: request.member_id,
+            instance_id: request.instance_id,
+            retention_time_ms: None,
+            topics: request.topics,
+        };
+        let group_id: Arc<str> = request.group_id.unwrap_or("").into();
+        let (records, results) = self.commit_records(step.now, &group_id, &commit);
+        if records.is_empty() {
+            return Self::answer_commit(step, ticket, results, None);
+        }
+        let producer = (request.producer_id, request.producer_epoch);
+        let purpose = TransactionalCommit { ticket: Some(ticket), topics: results, producer };
+        self.append(step, group_id, Purpose::Transactional(Box::new(purpose)), records);
+        self.debug_check(request.group_id);
+    }
+
+    fn check_active(&self) -> Result<(), ErrorCode> {
+        match self.phase {
+            Phase::Active => Ok(()),
+            Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
+            Phase::Failed | Phase::Unloaded => Err(ErrorCode::NotCoordinator),
+        }
+    }
+
+    /// Checks whether the sender may commit in a transaction: in every state, with or without members. The request does
+    /// not extend the session.
+    fn may_commit_in_transaction(&self, request: &TxnOffsetCommit<'_>) -> Result<(), ErrorCode> {
+        let open = self.pending_offsets.open().get(&request.producer_id);
+        if open.is_some_and(|open| request.producer_epoch < open.producer_epoch) {
+            return Err(ErrorCode::InvalidProducerEpoch);
+        }
+        let group_id = request.group_id.unwrap_or("");
+        let anonymous = request.generation < 0;
+        if anonymous && request.member_id.is_empty() && request.instance_id.is_none() {
+            return Ok(());
+        }
+        if let Some(group) = self.find_consumer_group(group_id) {
+            return group.check_transactional_commit(request);
+        }
+        let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
+            return match (anonymous, request.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND) {
+                (true, _) => Ok(()),
+                (false, true) => Err(ErrorCode::GroupIdNotFound),
+                (false, false) => Err(ErrorCode::IllegalGeneration),
+            };
+        };
+        if anonymous && group.state == State::Empty {
+            return Ok(());
+        }
+        let _member = self.identify(group_id, request.member_id, request.instance_id)?;
+        if request.generation == group.generation { Ok(()) } else { Err(ErrorCode::IllegalGeneration) }
+    }
+
+    /// Ends a transaction in this partition of `__consumer_offsets`: writes its marker into the log. It decides when it is
+    /// durable. A marker of a producer without offsets here, and a repeated one, are written, too. The answer is that of
+    /// an `OffsetCommit`, about the partition itself.
+    pub fn write_txn_marker(&mut self, now: Now, ticket: Ticket, end: &EndTransaction, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        let open = self.pending_offsets.open().get(&end.producer_id);
+        let is_fenced = open.is_some_and(|open| end.producer_epoch < open.producer_epoch);
+        let fenced = if is_fenced { Err(ErrorCode::InvalidProducerEpoch) } else { Ok(()) };
+        match self.check_active().and(fenced) {
+            Ok(()) => {
+                self.append(step, "".into(), Purpose::Marker(Some(ticket), *end), Vec::new());
+            }
+            Err(error) => self.answer_marker(step, ticket, error),
+        }
+    }
+
+    /// Answers a marker: the result for this partition of `__consumer_offsets`.
+    pub(crate) fn answer_marker(&self, step: &mut Step<'_>, ticket: Ticket, error: ErrorCode) {
+        let partitions = vec![(self.partition as i32, error)];
+        let topic = CommittedTopic { name: CONSUMER_OFFSETS.into(), topic_id: 0, partitions };
+        step.sink.answer(ticket, Answer::OffsetCommit(CommitAnswer { topics: &[topic] }));
+    }
+
+    /// Adds durable offsets of a transaction. The first offset of a missing group creates it.
+    pub(crate) fn add_pending(&mut self, step: &Step<'_>, producer: (i64, i16), records: Vec<Record>) {
+        for record in records {
+            if let Record::Offset { group_id, topic, partition, value: Some(value) } = record {
+                let handle = self.find_or_insert_simple(step.now, &group_id);
+                self.groups[handle].durable = true;
+                self.pending_offsets.add(producer, &group_id, (topic, partition), value);
+            }
+        }
+    }
+
+    /// Applies a durable marker: its transaction's offsets become visible, unless the group has an offset from a later
+    /// record, or are dropped. INVARIANT: T4, offsets of an aborted transaction never become visible.
+    pub(crate) fn transaction_ended(&mut self, now: Now, producer_id: i64, is_commit: bool) {
+        for Decided { group_id, place: (topic, partition), offset } in self.pending_offsets.end(producer_id) {
+            if is_commit && !offset.is_superseded {
+                self.pending_offsets.supersede(&group_id, &topic, partition, offset.order);
+                self.store_offset(now, &group_id, &topic, partition, Some(offset.value));
+            }
+        }
+    }
+
+    /// Like [`Coordinator::replay_offset`] for a record of a transaction. A tombstone in a transaction, which no writer
+    /// produces, has no effect.
+    pub fn replay_pending(&mut self, producer: (i64, i16), record: OffsetRecord<'_>) {
+        self.check_loading();
+        let OffsetRecord { group_id, topic, partition, value: Some(value) } = record else { return };
+        let handle = self.find_or_insert_simple(self.clock, group_id);
+        self.groups[handle].durable = true;
+        let group_id = Arc::clone(&self.groups[handle].id);
+        self.pending_offsets.add(producer, &group_id, (topic.into(), partition), value);
+    }
+
+    /// Applies the marker of a transaction. Allowed before `loaded` only.
+    pub fn replay_marker(&mut self, producer_id: i64, is_commit: bool) {
+        self.check_loading();
+        self.transaction_ended(self.clock, producer_id, is_commit);
+    }
+}
