@@ -2069,6 +2069,29 @@ class TokenIssuer:
         """Replace the key by a new one."""
 
 @final
+class MemoryEngine:
+    """An engine in memory that servers of one process share, for tests (`rota.Server(engine=...)`)."""
+
+    def __new__(cls) -> Self: ...
+    def set_faults(
+        self,
+        node_id: int,
+        *,
+        silent: bool | None = None,
+        watch_stalled: bool | None = None,
+        latency_ms: int | None = None,
+        lost_requests: int | None = None,
+        lost_answers: int | None = None,
+        exhausted: int | None = None,
+    ) -> None:
+        """Set the faults of a server's link to the engine. What is not given stays as it is.
+
+        `silent`: nothing passes. `watch_stalled`: the watch shows nothing new. `lost_requests`, `lost_answers` and
+        `exhausted`: so many next requests do not arrive, get no answer, or take effect and get exhausted space as their
+        answer. Raises KeyError if no server has this node id.
+        """
+
+@final
 class Server:
     """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
     lock.
@@ -2094,6 +2117,7 @@ class Server:
         keys: str | None = None,
         allow_unsecured_tokens: bool = False,
         shares_certificate: bool = False,
+        engine: tuple[MemoryEngine | str, int, int] | None = None,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2106,7 +2130,12 @@ class Server:
         `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         `shares_certificate`: whether HTTP has the certificate, too, so that listeners may have none.
+        `engine`: (engine in memory or URL, node id, TTL in milliseconds).
         """
+    def cluster(self) -> dict[str, Any] | None:
+        """The cluster as this server sees it; None without an engine."""
+    def kill(self) -> None:
+        """Stop without giving partitions up, as a killed process."""
     def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:
         """Every listener: name, security protocol, whether only this machine reaches it, (id, host, port) of nodes."""
     @property

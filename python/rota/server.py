@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from rota import _rota
 from rota.arguments import INT32_MAX, node_id, optional_text, partition_number, text, whole
 from rota.clock import VirtualClock
+from rota.cluster import TTL_MS, Cluster, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
@@ -101,6 +102,9 @@ class Server(Faults):
                unless `sasl.oauthbearer.jwks.endpoint.url` says where the keys of another one are. `jwks_ca` is a PEM
                file with CAs for that URL; `allow_unsecured_tokens` accepts tokens without a signature, too.
 
+    engine     shares groups with the other servers that have this engine (docs/cluster.md): a rota.MemoryEngine, or the
+               URL of an etcd. Each has a `node_id` of its own. After `ttl_ms` of silence others take its groups over.
+
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.
     """
@@ -131,6 +135,9 @@ class Server(Faults):
         tokens: TokenIssuer | None = None,
         allow_unsecured_tokens: bool = False,
         jwks_ca: str | os.PathLike[str] | None = None,
+        engine: _rota.MemoryEngine | str | None = None,
+        node_id: int | None = None,
+        ttl_ms: int = TTL_MS,
     ) -> None:
         written = _all_written(settings, listen)
         if clock is not None and not isinstance(clock, VirtualClock):
@@ -145,6 +152,7 @@ class Server(Faults):
         self._access = None if is_open else _access(tls, sasl, users, of_tokens, *named)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
+        shared = arguments(engine, node_id, ttl_ms)
         # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http, self._tls_files, http_token, allow_anonymous_http)
         shares = (http or "").startswith("https://") or getattr(tls, "is_shared", False)
@@ -165,6 +173,7 @@ class Server(Faults):
                 None if self.issuer is None else self.issuer.jwks,
                 allow_unsecured_tokens,
                 shares,
+                shared,
             )
         except BaseException:
             if self._http is not None:
@@ -433,6 +442,16 @@ class Server(Faults):
         self._inner.stop()
         if self._fetcher is not None:
             self._fetcher.join()
+
+    def kill(self) -> None:
+        """Stop without giving groups up to the other servers of the cluster, as a killed process does."""
+        self._inner.kill()
+        self.stop()
+
+    def cluster(self) -> Cluster | None:
+        """The cluster as this server sees it; None without an engine."""
+        shown = self._inner.cluster()
+        return None if shown is None else described(shown)
 
     def check_running(self) -> None:
         """Raise rota.ServerError if the server has been stopped, or a node of it has died."""

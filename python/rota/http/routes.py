@@ -83,11 +83,13 @@ def healthz(subject: Subject, _query: Query) -> Answer:
 
 def readyz(subject: Subject, _query: Query) -> Answer:
     """Whether clients should be sent here: started, nothing loading, and the log takes writes."""
-    loading = subject.started().loading()
+    server = subject.started()
+    loading, cluster = server.loading(), server.cluster()
     health = subject.health()
     stopped, failing = (None, None) if health is None else (health.stopped, health.failing)
-    is_ready = not loading and stopped is None and failing is None
-    facts = {
+    is_member = cluster is None or cluster["is_ready"]
+    is_ready = is_member and not loading and stopped is None and failing is None
+    facts: dict[str, object] = {
         "status": "ready" if is_ready else "not ready",
         "loading_partitions": loading,
         "log_stopped": stopped,
@@ -95,6 +97,8 @@ def readyz(subject: Subject, _query: Query) -> Answer:
         "refused_partitions": [] if health is None else health.refused,
         "reload_errors": [] if health is None else list(health.reload_errors),
     }
+    if cluster is not None:
+        facts["cluster"] = {name: cluster[name] for name in ("engine", "standing", "reason", "is_ready")}
     return as_json(facts, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
 

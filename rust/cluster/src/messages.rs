@@ -1,8 +1,8 @@
 //! What other threads ask of a host.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc::SyncSender};
 
-use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId};
+use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId, Revision, requests::PutNote};
 use rota_log::Completions;
 use tokio::sync::oneshot;
 
@@ -30,6 +30,8 @@ pub(crate) enum Message {
     Ended(Vec<(CallId, Outcome)>),
     /// Calls of a lane have ended.
     LaneEnded(usize, Vec<(CallId, Outcome)>),
+    /// Write notes of the server; the answer says at which revision, or why not.
+    PutNotes(Vec<PutNote>, SyncSender<Result<Revision, String>>),
     /// A note was written or refused, or its outcome is unknown.
     NoteEnded,
     /// A partition's content is compacted.

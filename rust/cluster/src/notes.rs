@@ -12,6 +12,8 @@ pub const PLAN: &str = "plan";
 const NODE: &str = "node/";
 /// Before the id of a node that should own nothing.
 const DRAINED: &str = "drained/";
+/// Before the name of a topic. The server says what its note has.
+const TOPIC: &str = "topic/";
 /// Before the number of a partition that an operator has placed.
 const PIN: &str = "pin/";
 
@@ -23,6 +25,17 @@ pub fn node(id: NodeId) -> String {
 /// The name of the note that drains a node.
 pub fn drained(id: NodeId) -> String {
     format!("{DRAINED}{}", id.0)
+}
+
+/// The name of a topic's note.
+pub fn topic(name: &str) -> String {
+    format!("{TOPIC}{name}")
+}
+
+/// The notes of all topics, by topic.
+pub fn topics(view: &View) -> BTreeMap<String, Vec<u8>> {
+    let topic = |(name, note): (&String, &Vec<u8>)| Some((name.strip_prefix(TOPIC)?.to_owned(), note.clone()));
+    view.notes.iter().filter_map(topic).collect()
 }
 
 /// The name of the note that places a partition.

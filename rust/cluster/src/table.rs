@@ -1,5 +1,7 @@
 //! The cluster as one of its nodes sees it.
 
+use std::collections::BTreeMap;
+
 use rota_engine::{NodeId, PartitionId, node::Stop};
 
 use crate::notes::{ClusterSettings, NodeInfo};
@@ -59,6 +61,8 @@ pub struct ClusterTable {
     pub nodes: Vec<NodeRow>,
     /// The partitions.
     pub partitions: Vec<PartitionRow>,
+    /// The notes of all topics, by topic.
+    pub topics: BTreeMap<String, Vec<u8>>,
     /// What this node does.
     pub standing: Standing,
     /// Why the engine does not answer at present.
@@ -68,6 +72,11 @@ pub struct ClusterTable {
 }
 
 impl ClusterTable {
+    /// The node's row.
+    pub fn node(&self, id: NodeId) -> Option<&NodeRow> {
+        self.nodes.iter().find(|row| row.id == id)
+    }
+
     /// Which node answers for a partition.
     pub fn coordinator_of(&self, partition: u32) -> Option<NodeId> {
         self.partitions.get(partition as usize)?.coordinator

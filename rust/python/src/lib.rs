@@ -5,6 +5,7 @@ mod arrays;
 mod assign;
 mod audit;
 mod bench;
+mod cluster;
 mod config;
 mod consumer_records;
 mod consumer_view;
@@ -51,6 +52,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     assign::register(module)?;
     purgatory::register(module)?;
     security::register(module)?;
+    cluster::register(module)?;
     server::register(module)?;
     log::register(module)?;
     member::register(module)?;

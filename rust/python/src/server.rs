@@ -16,6 +16,7 @@ use rota_server::{
 };
 
 use crate::{
+    cluster,
     consumer_view::ConsumerView,
     errors,
     explain::{Explanation, Summary, explanation, summary},
@@ -83,6 +84,7 @@ fn raised(error: ServerError) -> PyErr {
         | ServerError::NotReloaded(_)
         | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
+        | ServerError::OfCluster(_)
         | ServerError::TooFewPorts { .. }
         | ServerError::UnknownErrorName { .. }
         | ServerError::UnknownApiName { .. }
@@ -142,7 +144,7 @@ impl Server {
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
-        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false
+        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false, engine = None
     ))]
     #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "named options in Python")]
     fn new(
@@ -162,6 +164,7 @@ impl Server {
         keys: Option<&str>,
         allow_unsecured_tokens: bool,
         shares_certificate: bool,
+        engine: Option<cluster::EngineArguments<'_>>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -199,9 +202,20 @@ impl Server {
             data,
             journal,
             transactions: None,
+            engine: engine.map(cluster::engine).transpose()?,
         };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
+    }
+
+    /// Returns the cluster as this server sees it; `None`: the server is alone.
+    fn cluster<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.running.cluster().map(|cluster| cluster::described(py, cluster)).transpose()
+    }
+
+    /// Stops the server without giving its partitions up, as a killed process.
+    fn kill(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.kill(STOP_TIMEOUT)).map_err(raised)
     }
 
     /// The host at which this machine reaches the server.

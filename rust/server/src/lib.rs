@@ -59,6 +59,7 @@ pub use base::{
 };
 pub use client::trace;
 pub use faults::{FaultId, InjectionId};
+pub use log::cluster::{Cluster, ConnectTo, EngineConfig};
 pub use log::data_dir::{DataConfig, Health, StartReport, report_lines};
 pub use node::journal::{JournalConfig, JournalHealth};
 pub use rota_log::store::Durability;

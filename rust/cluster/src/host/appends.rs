@@ -1,7 +1,7 @@
 //! Appends: from the coordinators to the node, and in lanes to the engine.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -48,6 +48,7 @@ pub(super) struct Feed {
 pub(super) struct InFlight {
     order: AppendOrder,
     bytes: usize,
+    since_ms: u64,
 }
 
 /// Appends on their way to the engine.
@@ -77,6 +78,10 @@ fn complete(order: &AppendOrder, result: Result<i64, LogError>) {
 pub(super) fn refuse(message: Message) {
     match message {
         Message::Open(partition, epoch, to) => refuse_open(partition, epoch, &to),
+        Message::PutNotes(_, answer) => {
+            // The caller may have given up.
+            let _gone = answer.send(Err("this server has not joined the cluster".to_owned()));
+        }
         Message::Append(order) => complete(&order, Err(LogError::NotOpen { partition: order.partition.0 })),
         _ => {}
     }
@@ -135,7 +140,7 @@ impl Running<'_> {
             feed.node_bytes += bytes.len();
             let (ticket, nonce) = self.next_nonce();
             let count = order.count;
-            self.in_flight.insert(ticket, InFlight { order, bytes: bytes.len() });
+            self.in_flight.insert(ticket, InFlight { order, bytes: bytes.len(), since_ms: self.now_ms() });
             self.step(Event::Append { partition, ticket, nonce, count, bytes });
         }
     }
@@ -148,7 +153,7 @@ impl Running<'_> {
     pub(super) fn applied(&mut self, partition: PartitionId, base_offset: i64, tickets: &[Ticket]) {
         let mut offset = base_offset;
         for ticket in tickets {
-            let Some(InFlight { order, bytes }) = self.in_flight.remove(ticket) else { continue };
+            let Some(InFlight { order, bytes, .. }) = self.in_flight.remove(ticket) else { continue };
             if let Some(feed) = self.feeds.get_mut(&partition).filter(|feed| feed.epoch == order.epoch) {
                 feed.node_bytes -= bytes;
                 feed.tail_bytes += bytes;
@@ -163,7 +168,7 @@ impl Running<'_> {
     }
 
     pub(super) fn refused(&mut self, ticket: Ticket, refusal: Refusal) {
-        let Some(InFlight { order, bytes }) = self.in_flight.remove(&ticket) else { return };
+        let Some(InFlight { order, bytes, .. }) = self.in_flight.remove(&ticket) else { return };
         if let Some(feed) = self.feeds.get_mut(&order.partition).filter(|feed| feed.epoch == order.epoch) {
             feed.node_bytes -= bytes;
         }
@@ -173,6 +178,18 @@ impl Running<'_> {
             Refusal::NotCoordinator | Refusal::Uncertain => fenced(&order),
         };
         self.end_append(&order, bytes, Err(error));
+    }
+
+    /// Gives partitions up whose appends have no outcome for too long: their clients get an answer, and the next load
+    /// shows what came into the log.
+    pub(super) fn time_out_appends(&mut self) {
+        let now_ms = self.now_ms();
+        let is_over = |append: &&InFlight| now_ms.saturating_sub(append.since_ms) > self.config.append_timeout_ms;
+        let over: BTreeSet<PartitionId> =
+            self.in_flight.values().filter(is_over).map(|append| append.order.partition).collect();
+        for partition in over {
+            self.step(Event::Release(partition));
+        }
     }
 
     /// Refuses what waits for a partition that is lost.

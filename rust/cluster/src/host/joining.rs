@@ -103,7 +103,7 @@ fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
     *table = Arc::new(next);
     let shown = Arc::clone(&table);
     drop(table);
-    (config.on_table)(&shown);
+    (config.on_table)(&shown, rota_engine::Revision(0));
 }
 
 async fn attempt(connect: &Connect, config: &mut HostConfig) -> Result<Joined, Obstacle> {

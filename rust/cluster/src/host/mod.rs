@@ -13,14 +13,19 @@ use std::{
     collections::{BTreeMap, HashMap},
     io,
     rc::Rc,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use rota_engine::{
     CallId, Command, Config, Directory, Epoch, Event, Incarnation, Node, NodeId, Nonce, Outcome, PartitionId, Request,
-    Ticket, View, node::Stop, requests::Body,
+    Revision, Ticket, View,
+    node::Stop,
+    requests::{Body, Content, NotePut, PutNote},
 };
 use rota_log::Completions;
 use tokio::{
@@ -52,8 +57,8 @@ const LANES: usize = 2;
 /// Connects to the engine. Called again after a pause if it fails; the error says why.
 pub type Connect = Box<dyn Fn() -> Pending<'static, Result<Arc<dyn Engine>, String>> + Send>;
 
-/// Is shown the cluster whenever it has changed.
-pub type OnTable = Box<dyn Fn(&Arc<ClusterTable>) + Send>;
+/// Is shown the cluster whenever it has changed, with the revision of the image.
+pub type OnTable = Box<dyn Fn(&Arc<ClusterTable>, Revision) + Send>;
 
 /// Settings of a host.
 pub struct HostConfig {
@@ -67,6 +72,8 @@ pub struct HostConfig {
     pub partitions: u32,
     /// `message.max.bytes`.
     pub batch_bytes_max: usize,
+    /// A partition whose append has no outcome for so long is given up, and claimed again.
+    pub append_timeout_ms: u64,
     /// What the node says of itself.
     pub info: NodeInfo,
     /// The clock of sessions.
@@ -133,6 +140,15 @@ impl Host {
         // A host that has ended owns nothing.
         let _ended = self.messages.send(Message::Leave(done));
         left
+    }
+
+    /// Writes notes one after the other, each if it still is what the caller saw. The result arrives when this node's
+    /// view shows them: the revision of the last one, or why one was not written.
+    pub fn put_notes(&self, notes: Vec<PutNote>) -> Receiver<Result<Revision, String>> {
+        let (answer, written) = sync_channel(1);
+        // The receiver sees that the host has ended.
+        let _ended = self.messages.send(Message::PutNotes(notes, answer));
+        written
     }
 
     /// Ends the host at once, as a killed process does.
@@ -346,6 +362,7 @@ impl<'c> Running<'c> {
                 self.lanes[lane].is_busy = false;
                 self.ended(ended);
             }
+            Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
             Message::NoteEnded => self.is_putting_note = false,
             Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
             Message::Leave(done) => self.leave(done),
@@ -421,9 +438,31 @@ impl<'c> Running<'c> {
                 self.shared.session.ask();
             }
         }
+        self.time_out_appends();
         self.yield_due();
         self.compact_one();
         self.govern();
+    }
+
+    fn put_notes(&self, notes: Vec<PutNote>, answer: SyncSender<Result<Revision, String>>) {
+        let (engine, mut views) = (Arc::clone(&self.engine), self.views.clone());
+        let history = self.node.inspect().history;
+        tokio::task::spawn_local(async move {
+            let mut written = Ok(Revision(0));
+            for note in notes {
+                written = put_note(&*engine, &Request { history, body: Body::Note(note) }).await;
+                if written.is_err() {
+                    break;
+                }
+            }
+            if let Ok(revision) = written {
+                let seen = |view: &Option<Arc<View>>| view.as_ref().is_some_and(|view| view.revision >= revision);
+                // A stalled watch shows it later.
+                let _stalled = tokio::time::timeout(Duration::from_secs(1), views.wait_for(seen)).await;
+            }
+            // The caller may have given up.
+            let _gone = answer.send(written);
+        });
     }
 
     /// A nonce that no other append of any process has.
@@ -450,6 +489,23 @@ impl<'c> Running<'c> {
         self.publish(Standing::Left);
         true
     }
+}
+
+/// Writes a note. An unknown outcome is resolved by the same request again.
+async fn put_note(engine: &dyn Engine, request: &Request) -> Result<Revision, String> {
+    for _ in 0..3 {
+        match engine.call(request).await {
+            Outcome::Answered(answer) => {
+                return match answer.content {
+                    Content::NotePut(NotePut::Written) => Ok(answer.revision),
+                    Content::NotePut(NotePut::Refused(_)) => Err("another node changed it meanwhile".to_owned()),
+                    _ => Err("the engine has another history".to_owned()),
+                };
+            }
+            Outcome::Unknown | Outcome::SpaceExhausted => {}
+        }
+    }
+    Err(engine.trouble().unwrap_or_else(|| "the engine does not answer".to_owned()))
 }
 
 /// How much earlier a node stops answering reads: it covers the difference of two clocks' rates within a TTL.

@@ -269,6 +269,7 @@ impl Running<'_> {
             settings: Some(self.cluster.clone()),
             partitions: partitions.collect(),
             nodes,
+            topics: notes::topics(view),
             standing,
             trouble: self.engine.trouble(),
             damaged: self.damaged.iter().map(|(partition, damage)| (*partition, damage.clone())).collect(),
@@ -277,7 +278,7 @@ impl Running<'_> {
         if **shown != table {
             *shown = Arc::new(table);
             let shown = Arc::clone(&shown);
-            (self.config.on_table)(&shown);
+            (self.config.on_table)(&shown, view.revision);
         }
     }
 

@@ -116,6 +116,7 @@ impl Scene {
             ttl_ms: TTL_MS,
             partitions: PARTITIONS,
             batch_bytes_max: 1 << 20,
+            append_timeout_ms: 5_000,
             info: NodeInfo { addresses: vec![address], version: "1".to_owned(), state: NodeState::Serving },
             clock: SessionClock::new(move || zero.elapsed().as_millis() as u64),
             cluster_id: "cluster".to_owned(),
@@ -123,7 +124,7 @@ impl Scene {
                 bits += 1 << 32;
                 bits
             }),
-            on_table: Box::new(|_| ()),
+            on_table: Box::new(|_, _| ()),
         };
         change(&mut config);
         let connected: Arc<dyn Engine> = Arc::new(link.clone());

@@ -77,7 +77,11 @@ impl<'c> Context<'c> {
 
     /// Returns the running nodes as the client reaches them. The first one is the controller.
     pub fn cluster(&self) -> Cluster {
-        let mut cluster = self.node.place().cluster(self.client.listener(), self.client.reached_ip());
+        let (listener, reached_ip) = (self.client.listener(), self.client.reached_ip());
+        if let Some(cluster) = self.node.cluster() {
+            return cluster.nodes(listener, reached_ip, &self.node.place().cluster_id);
+        }
+        let mut cluster = self.node.place().cluster(listener, reached_ip);
         cluster.nodes.retain(|node| !self.node.outages().is_down(node.id));
         cluster
     }

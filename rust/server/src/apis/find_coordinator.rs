@@ -5,6 +5,7 @@ use rota_security::acl::{Operation, ResourceType};
 use rota_wire::discovery::{self, FindCoordinatorBody, FoundCoordinator};
 
 use super::context::{Context, Outcome};
+use crate::base::place::Node;
 
 const INVALID_REQUEST: i16 = 42;
 
@@ -16,6 +17,8 @@ const NO_TRANSACTIONS: &str = "this server has no transactions: configure the pr
 
 const NODE_IS_DOWN: &str = "the node that coordinates the group is down";
 const TRANSACTIONS_NODE_IS_DOWN: &str = "the node that coordinates the transactional id is down";
+
+const NO_SERVER: &str = "no server of the cluster coordinates the group at present";
 
 const GROUP_REFUSED: &str = "Group authorization failed.";
 const TRANSACTION_REFUSED: &str = "Transactional Id authorization failed.";
@@ -32,6 +35,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         if version < 4 { (GROUP_REFUSED, TRANSACTION_REFUSED) } else { ("", "") };
     let access = context.access();
     let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
+    // Found before the answer is written, which borrows their hosts.
+    let nodes: Vec<(&str, Option<Node>)> = match node.cluster() {
+        Some(cluster) if body.key_type == KEY_TYPE_GROUP => {
+            let (listener, reached_ip) = (context.client().listener(), context.client().reached_ip());
+            let find = |key| (key, cluster.coordinator(node.partition_of(key), listener, reached_ip));
+            body.keys.iter().copied().map(find).collect()
+        }
+        _ => Vec::new(),
+    };
+    let found = |key: &str| nodes.iter().find(|(known, _)| *known == key).and_then(|(_, node)| node.as_ref());
     let find = |key: &str| match body.key_type {
         KEY_TYPE_GROUP if !access.allows(Operation::Describe, ResourceType::Group, key) => {
             refused(ErrorCode::GroupAuthorizationFailed.code(), group_refused)
@@ -43,6 +56,12 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         KEY_TYPE_GROUP if node.outages().is_down(node.owner_of(node.partition_of(key))) => {
             refused(ErrorCode::CoordinatorNotAvailable.code(), NODE_IS_DOWN)
         }
+        KEY_TYPE_GROUP if node.cluster().is_some() => match found(key) {
+            Some(Node { id, host, port }) => {
+                FoundCoordinator { error: 0, message: None, node_id: *id, host, port: *port }
+            }
+            None => refused(ErrorCode::CoordinatorNotAvailable.code(), NO_SERVER),
+        },
         KEY_TYPE_GROUP => {
             let node_id = node.owner_of(node.partition_of(key));
             let port = i32::from(listener.port_of(node_id));

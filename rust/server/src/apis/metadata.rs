@@ -24,7 +24,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         restrict(&mut response, &access);
     }
     response.topics.extend(refused);
-    faults::clear_leaders_of_down_nodes(&mut response, context.node.outages());
+    faults::clear_leaders(&mut response, |node_id| {
+        let is_gone = context.node.cluster().is_some_and(|cluster| !cluster.is_alive(node_id));
+        is_gone || context.node.outages().is_down(node_id)
+    });
     if let Some(error) = context.node.injected("") {
         faults::metadata_error(&mut response, error);
     }

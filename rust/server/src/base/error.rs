@@ -155,6 +155,8 @@ pub enum ServerError {
         /// A group with this instance.
         group_id: String,
     },
+    /// A server that is a node of a cluster cannot do this.
+    OfCluster(&'static str),
     /// A coordinator refused a control of a test.
     NotDone {
         /// The control.
@@ -278,6 +280,7 @@ impl fmt::Display for ServerError {
             | ServerError::NotProduced { .. }
             | ServerError::Unreadable { .. }
             | ServerError::NotGrown { .. }
+            | ServerError::OfCluster(_)
             | ServerError::NotDone { .. } => self.fmt_control(out),
         }
     }
@@ -327,6 +330,9 @@ impl ServerError {
             }
             ServerError::NotGrown { topic, reason } => {
                 write!(out, "cannot add partitions to topic `{topic}`: {reason}")
+            }
+            ServerError::OfCluster(reason) => {
+                write!(out, "a server that is a node of a cluster cannot do this: {reason}")
             }
             ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
             other => write!(out, "{other}"),

@@ -1,12 +1,15 @@
 //! The owners of the partitions of `__consumer_offsets`, shared by all nodes.
 
 use std::sync::{
-    Arc,
+    Arc, PoisonError, RwLock,
     atomic::{AtomicU64, Ordering},
 };
 
 /// The id of the first node. The others count up from it.
 pub const FIRST_NODE: i32 = 1;
+
+/// The node id of a partition that no node owns.
+pub const NO_NODE: i32 = -1;
 
 /// Maximum nodes of a server.
 pub const NODES_MAX: u32 = 1_000;
@@ -24,6 +27,8 @@ pub struct Owner {
 #[derive(Debug)]
 pub struct Owners {
     nodes: u32,
+    /// The nodes that may lead partitions of topics, ascending.
+    node_ids: RwLock<Arc<[i32]>>,
     /// The node id in the upper bits, the epoch in the lower.
     slots: Box<[AtomicU64]>,
 }
@@ -33,7 +38,20 @@ impl Owners {
     pub fn new(partitions: u32, nodes: u32) -> Arc<Owners> {
         let node_of = |partition: u32| Owner { node_id: FIRST_NODE + (partition % nodes) as i32, epoch: 0 };
         let slots = (0..partitions).map(|partition| AtomicU64::new(packed(node_of(partition)))).collect();
-        Arc::new(Owners { nodes, slots })
+        let node_ids = RwLock::new((FIRST_NODE..).take(nodes as usize).collect());
+        Arc::new(Owners { nodes, node_ids, slots })
+    }
+
+    /// The partitions of a cluster of several servers, as this server knows before it has joined: without owners.
+    pub fn of_cluster(partitions: u32, node_id: i32) -> Arc<Owners> {
+        let none = Owner { node_id: NO_NODE, epoch: 0 };
+        let slots = (0..partitions).map(|_| AtomicU64::new(packed(none))).collect();
+        Arc::new(Owners { nodes: 1, node_ids: RwLock::new(Arc::new([node_id])), slots })
+    }
+
+    /// Sets the nodes that may lead partitions of topics.
+    pub fn set_node_ids(&self, node_ids: Arc<[i32]>) {
+        *self.node_ids.write().unwrap_or_else(PoisonError::into_inner) = node_ids;
     }
 
     /// Returns the number of nodes.
@@ -41,9 +59,9 @@ impl Owners {
         self.nodes
     }
 
-    /// Iterates over the ids of all nodes.
-    pub fn node_ids(&self) -> impl Iterator<Item = i32> {
-        (0..self.nodes).map(|at| FIRST_NODE + at as i32)
+    /// Returns the ids of all nodes, ascending; never empty.
+    pub fn node_ids(&self) -> Arc<[i32]> {
+        Arc::clone(&self.node_ids.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the number of partitions.

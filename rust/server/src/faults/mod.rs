@@ -25,7 +25,7 @@ use self::network::Network;
 pub use self::{
     injected::{fetch_error, metadata_error, produce_error},
     network::{Disturbance, FaultId, NetworkFault},
-    outage::{Outages, clear_leaders_of_down_nodes},
+    outage::{Outages, clear_leaders},
 };
 use crate::client::MemberKey;
 

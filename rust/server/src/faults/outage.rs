@@ -43,9 +43,9 @@ impl Outages {
 }
 
 /// Removes leaders that are down from a Metadata answer, as Kafka does for partitions with one replica.
-pub fn clear_leaders_of_down_nodes(response: &mut MetadataResponse, outages: &Outages) {
+pub fn clear_leaders(response: &mut MetadataResponse, is_down: impl Fn(i32) -> bool) {
     for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        if outages.is_down(partition.leader_id.0) {
+        if is_down(partition.leader_id.0) {
             partition.error_code = ErrorCode::LeaderNotAvailable.code();
             partition.leader_id = NO_LEADER.into();
             partition.offline_replicas = std::mem::take(&mut partition.isr_nodes);

@@ -1,6 +1,7 @@
 //! The log under `__consumer_offsets`, in memory or in a data directory.
 
 pub mod acls;
+pub mod cluster;
 pub mod data_dir;
 pub mod group_configs;
 pub mod newer_groups;

@@ -258,6 +258,7 @@ impl Channel {
     /// handled.
     fn handle(&self, bytes: &[u8], heartbeats: &mut u32) -> (usize, Next) {
         let mut handled = 0;
+        self.event_loop.check_session();
         while !self.client.is_parked() {
             let rest = &bytes[handled..];
             let beats = self.take_heartbeats(rest, TURN_HEARTBEATS.saturating_sub(*heartbeats));

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rota_cluster::Session;
 use tokio::sync::{Notify, Semaphore};
 
 use super::{connection::Connection, handshake::STEPS_PER_PASS, listening_orders::ListeningOrders};
@@ -34,6 +35,8 @@ pub struct EventLoop {
     pub request_max_bytes: usize,
     /// The state shared by all nodes.
     pub shared: Arc<SharedState>,
+    /// Of the node of a cluster.
+    session: Option<Arc<Session>>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
     emptied: Notify,
@@ -52,6 +55,7 @@ impl EventLoop {
             shared: Arc::clone(shared),
             node: RefCell::new(node),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
+            session: shared.cluster().map(|cluster| Arc::clone(cluster.session())),
             connections: RefCell::default(),
             held_bytes: Cell::new(0),
             emptied: Notify::new(),
@@ -59,6 +63,15 @@ impl EventLoop {
             listening: ListeningOrders::default(),
             started: Instant::now(),
         })
+    }
+
+    /// Unloads everything if the session of a cluster's node is over. The caller has taken the bytes of its requests.
+    pub fn check_session(&self) {
+        if let Some(session) = &self.session
+            && !session.is_valid()
+        {
+            self.node.borrow_mut().check_session();
+        }
     }
 
     /// Returns the number of open connections.

@@ -1,7 +1,10 @@
 //! Loads partitions of `__consumer_offsets` into a node: in slices between which the node serves clients, or on
 //! separate threads when a server starts with data.
 
-use std::{rc::Rc, sync::mpsc::SyncSender};
+use std::{
+    rc::Rc,
+    sync::mpsc::{SyncSender, sync_channel},
+};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -63,6 +66,15 @@ pub async fn load(
     };
     // The receiver may have timed out.
     let _dropped = report.map(|report| report.send(ended));
+}
+
+/// Loads a partition that the node of a cluster has claimed. If it cannot be loaded it refuses requests.
+pub async fn load_taken(event_loop: Rc<EventLoop>, partition: u32, epoch: u32) {
+    let (report, loaded) = sync_channel(1);
+    load(event_loop, partition, epoch, Some(report)).await;
+    if let Ok(Err(error)) = loaded.try_recv() {
+        eprintln!("rota: {error}");
+    }
 }
 
 /// Installs the partitions that threads have loaded, and reports each result.

@@ -127,6 +127,10 @@ async fn run_wakeups(event_loop: Rc<EventLoop>) {
     let waker = event_loop.node.borrow().waker();
     loop {
         waker.notified().await;
+        let taken = event_loop.node.borrow_mut().follow_cluster();
+        for (partition, epoch) in taken {
+            tokio::task::spawn_local(loading::load_taken(Rc::clone(&event_loop), partition, epoch));
+        }
         event_loop.node.borrow_mut().handle_wakeup();
     }
 }
@@ -168,7 +172,11 @@ async fn run_timers(event_loop: Rc<EventLoop>) {
         };
         select! {
             () = timer.notified() => {}
-            () = tokio::time::sleep_until(until) => event_loop.node.borrow_mut().advance_due(),
+            () = tokio::time::sleep_until(until) => {
+                let node = &mut *event_loop.node.borrow_mut();
+                node.check_session();
+                node.advance_due();
+            }
         }
     }
 }

@@ -95,15 +95,20 @@ impl Node {
         let epoch = self.coordinator(partition)?.epoch();
         self.on_partition(partition, &Event::Unloaded);
         self.effects.log.forget(partition);
+        self.drop_partition(partition);
+        let partitions = self.partitions();
+        let clients = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
+        Some(HandedOver { epoch, clients })
+    }
+
+    /// Drops the coordinator of a partition, and its load.
+    pub(super) fn drop_partition(&mut self, partition: u32) {
         if let Some(loading) = self.loading.remove(&partition) {
             // A task that waits for this load must see that it is over.
             loading.resumed.notify_one();
         }
         self.coordinators[partition as usize] = None;
         self.newer.remove(&partition);
-        let partitions = self.partitions();
-        let clients = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
-        Some(HandedOver { epoch, clients })
     }
 
     /// Drops the state of all coordinators that is not in the log. The partitions must be loaded again, which does not

@@ -5,6 +5,7 @@
 //! ([`handover`]); `inspect.rs` reads.
 
 mod access;
+mod cluster;
 mod effects;
 mod group_configs;
 pub mod handover;
@@ -108,7 +109,7 @@ impl Node {
     /// Creates a node with its partitions. Their content in the log must still be loaded.
     pub fn new(shared: &Arc<SharedState>, node_id: i32) -> Node {
         let (settings, owners) = (shared.settings.clone(), &shared.owners);
-        let at = SharedState::place_of(node_id);
+        let at = shared.place_of(node_id);
         let mut elsewhere = new_coordinator(&settings, 0, 0);
         elsewhere.load_failed();
         let mut node = Node {
@@ -145,7 +146,9 @@ impl Node {
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
-        for partition in 0..owners.partitions() {
+        // The node of a cluster is told what it takes.
+        let own = if shared.cluster.is_some() { 0 } else { owners.partitions() };
+        for partition in 0..own {
             if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
                 node.take_over(partition, owner.epoch, Vec::new());
             }
@@ -337,11 +340,14 @@ impl Node {
 
     /// Returns the waker that other threads notify after leaving work for this node.
     pub fn waker(&self) -> Arc<Notify> {
-        Arc::clone(&self.shared.wakers[SharedState::place_of(self.place.node_id)])
+        Arc::clone(&self.shared.wakers[self.shared.place_of(self.place.node_id)])
     }
 
     /// Handles the work that other threads may have left, after the waker was notified.
     pub fn handle_wakeup(&mut self) {
+        if self.shared.cluster.is_some() {
+            self.topics.follow_cluster();
+        }
         self.catch_up();
         self.write_markers();
         self.finish_produces();

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use rota_cluster::OnTable;
 use rota_log::{FaultyLog, MemoryLog};
 use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
 use rota_txn::Config as TransactionConfig;
@@ -29,12 +30,19 @@ use crate::{
     },
     client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
-    log::{acls::Acls, data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog, users::UserStore},
+    log::{
+        acls::Acls,
+        cluster::{self, Cluster, EngineConfig},
+        data_dir::DataDir,
+        group_configs::GroupConfigs,
+        offsets_log::SharedLog,
+        users::UserStore,
+    },
     node::{
         journal::{Journal, JournalConfig},
         marker_queues::MarkerQueues,
     },
-    topics::TopicTable,
+    topics::{SharedTopics, TopicTable},
     transactions::{Transactions, log::StateLog},
 };
 
@@ -77,6 +85,8 @@ pub struct SharedState {
     pub(super) journal: Option<Arc<Journal>>,
     /// The data directory; `None`: in memory.
     data: Option<DataDir>,
+    /// The cluster of several servers that this one is a node of; `None`: it is alone.
+    pub(super) cluster: Option<Arc<Cluster>>,
     /// The TLS configuration of the listeners with TLS; `None`: there are none.
     tls: RwLock<Option<Arc<Tls>>>,
     /// The users of the listeners with SASL.
@@ -126,6 +136,7 @@ impl SharedState {
             trace: None,
             journal: None,
             data: None,
+            cluster: None,
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
@@ -172,6 +183,7 @@ impl SharedState {
             trace,
             journal,
             data,
+            cluster: None,
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
@@ -197,6 +209,47 @@ impl SharedState {
     /// Whether transactions are served.
     pub fn serves_transactions(&self) -> bool {
         self.serves_transactions
+    }
+
+    /// Creates the state of a server that is a node of a cluster. Errors: its thread cannot be started.
+    pub fn of_cluster(
+        settings: Settings,
+        place: Place,
+        clock: Clock,
+        engine: &EngineConfig,
+    ) -> Result<SharedState, ServerError> {
+        let alone = SharedState::new(settings, place, clock);
+        let owners = Owners::of_cluster(alone.settings.offsets_partitions(), engine.node_id);
+        let mut random = RandomBits::default();
+        let topics = TopicTable::of_cluster(alone.settings.topics(), Arc::clone(&owners), &alone.wakers, &mut random);
+        let (waker, followed, shown) = (Arc::clone(&alone.wakers[0]), Arc::clone(&owners), Arc::clone(&topics));
+        let (on_mail, changes) = (Arc::clone(&waker), Arc::clone(&alone.changes));
+        let on_table: OnTable = Box::new(move |table, revision| {
+            cluster::follow(&followed, table);
+            if let Some(shared) = shown.shared() {
+                shared.arrive(revision, table.topics.clone());
+            }
+            changes.notify();
+            waker.notify_one();
+        });
+        let (cluster_id, listeners) = (&alone.place.cluster_id, &alone.place.listeners);
+        let started = Cluster::start(engine, &alone.settings, cluster_id, listeners, on_table);
+        let cluster = Arc::new(started.map_err(|source| ServerError::CannotRun { source })?);
+        cluster.session().on_mail(move || on_mail.notify_one());
+        let host = Arc::downgrade(&cluster);
+        topics.share(SharedTopics::new(Box::new(move |notes| match host.upgrade() {
+            Some(cluster) => cluster.host().put_notes(notes),
+            // The receiver sees that the sender is gone.
+            None => std::sync::mpsc::sync_channel(0).1,
+        })));
+        let shown = alone.clock.clone();
+        let log = Arc::new(FaultyLog::new(Arc::clone(&cluster.host().log) as _, move || shown.now().mono_ms));
+        Ok(SharedState { owners, topics, log, cluster: Some(cluster), ..alone })
+    }
+
+    /// Returns the cluster of several servers that this one is a node of; `None`: it is alone.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
     }
 
     /// Sets the trace.
@@ -355,7 +408,8 @@ impl SharedState {
     }
 
     /// The index of a node in `wakers`.
-    pub fn place_of(node_id: i32) -> usize {
-        (node_id - FIRST_NODE) as usize
+    pub fn place_of(&self, node_id: i32) -> usize {
+        // A server of a cluster has one node.
+        if self.cluster.is_some() { 0 } else { (node_id - FIRST_NODE) as usize }
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     base::{
         error::ServerError,
         listeners::{Endpoint, Listener, ListenerError, SecurityProtocol, advertise, endpoints},
-        owners::FIRST_NODE,
         place::{default_host, is_loopback, reachable_host, split_address},
     },
     net::listening::{Bound, listen_all, ports_from},
@@ -27,6 +26,8 @@ pub struct OpenListener {
     pub host: String,
     /// The port of each node, in the order of node ids.
     pub ports: Vec<u16>,
+    /// The id of the first node.
+    pub first_node: i32,
 }
 
 impl OpenListener {
@@ -44,7 +45,7 @@ impl OpenListener {
     /// Returns id, host and port of every node, as this machine reaches it.
     pub fn addresses(&self) -> Vec<(i32, String, u16)> {
         let host = reachable_host(&self.host);
-        (FIRST_NODE..).zip(&self.ports).map(|(node_id, port)| (node_id, host.clone(), *port)).collect()
+        (self.first_node..).zip(&self.ports).map(|(node_id, port)| (node_id, host.clone(), *port)).collect()
     }
 }
 
@@ -52,7 +53,11 @@ impl OpenListener {
 type Sockets = Vec<Bound<StdListener>>;
 
 /// Listens, and returns the listeners and the sockets of each node.
-pub(super) fn open(endpoints: Vec<Endpoint>, nodes: u32) -> Result<(Vec<OpenListener>, Vec<Sockets>), ServerError> {
+pub(super) fn open(
+    endpoints: Vec<Endpoint>,
+    nodes: u32,
+    first_node: i32,
+) -> Result<(Vec<OpenListener>, Vec<Sockets>), ServerError> {
     let mut sockets: Vec<Sockets> = (0..nodes).map(|_| Vec::new()).collect();
     let mut opened = Vec::new();
     for endpoint in endpoints {
@@ -70,7 +75,7 @@ pub(super) fn open(endpoints: Vec<Endpoint>, nodes: u32) -> Result<(Vec<OpenList
         for (of_node, socket) in sockets.iter_mut().zip(found) {
             of_node.push(Bound { listener: Arc::clone(&listener), socket });
         }
-        opened.push(OpenListener { listener, host: endpoint.host, ports });
+        opened.push(OpenListener { listener, host: endpoint.host, ports, first_node });
     }
     Ok((opened, sockets))
 }

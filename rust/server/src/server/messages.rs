@@ -18,7 +18,7 @@ use rota_log::{BatchWriter, batches};
 use super::Server;
 use crate::{
     base::{error::ServerError, names::Hint},
-    node::{Node, shared_state::SharedState},
+    node::Node,
     topics::CONSUMER_OFFSETS,
 };
 
@@ -140,7 +140,11 @@ impl Server {
         let name = topic.to_owned();
         let leader = self.ask(0, move |node| node.topics().leader_id(&name, partition))?;
         let topic = topic.to_owned();
-        leader.map(SharedState::place_of).ok_or(ServerError::UnknownTopicPartition { topic, partition, partitions })
+        leader.map(|node_id| self.shared.place_of(node_id)).ok_or(ServerError::UnknownTopicPartition {
+            topic,
+            partition,
+            partitions,
+        })
     }
 
     /// Appends messages to a partition, like a producer with `acks=all`. Returns their offsets once they are durable.

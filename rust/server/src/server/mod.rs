@@ -53,6 +53,7 @@ use crate::{
     },
     client::trace::Trace,
     log::{
+        cluster::{Cluster, EngineConfig},
         data_dir::{DataConfig, DataDir, Health, StartReport},
         users::UserStore,
     },
@@ -66,6 +67,9 @@ use crate::{
         shared_state::SharedState,
     },
 };
+
+/// Time that a node of a cluster gives others to take its partitions over, within the timeout of `stop`.
+const LEAVING: Duration = Duration::from_secs(2);
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -108,6 +112,8 @@ pub struct ServerConfig {
     /// How transactions are coordinated; `None`: they are refused. For tests: groups cannot take part yet
     /// (docs/transactions.md §12).
     pub transactions: Option<rota_txn::Config>,
+    /// The engine that this server shares groups over with others; `None`: it is alone.
+    pub engine: Option<EngineConfig>,
 }
 
 impl Default for ServerConfig {
@@ -130,6 +136,7 @@ impl Default for ServerConfig {
             data: None,
             journal: None,
             transactions: None,
+            engine: None,
         }
     }
 }
@@ -165,6 +172,8 @@ impl Server {
     /// get `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
         config.settings.check()?;
+        let first_node = config.engine.as_ref().map_or(FIRST_NODE, |engine| engine.node_id);
+        check_engine(&config)?;
         let files = match (&config.tls, config.settings.tls()?) {
             (Some(_), Some(_)) => {
                 let both = "the server's certificate is given twice: use --tls-cert or `ssl.keystore.*`, not both";
@@ -180,24 +189,26 @@ impl Server {
         listeners::check(&endpoints, &config, tls.as_ref())?;
         let mapping = config.settings.principal_mapping()?;
         let authorizer = authorizer_of(&config.settings, config.acls)?;
-        let (listeners, sockets) = listeners::open(endpoints, config.nodes)?;
+        let (listeners, sockets) = listeners::open(endpoints, config.nodes, first_node)?;
+        let engine = config.engine;
         let mut settings = config.settings;
         let cluster_id = kafka_uuid(RandomBits::default().draw());
         let data = config.data.map(|data| DataDir::open(&data, &mut settings, &cluster_id)).transpose()?;
         let cluster_id = data.as_ref().map_or(cluster_id, |data| data.cluster_id.clone());
         let seen_by_clients = listeners.iter().map(|open| Arc::clone(&open.listener)).collect();
-        let place = Place { cluster_id, node_id: FIRST_NODE, nodes: config.nodes, listeners: seen_by_clients };
+        let place = Place { cluster_id, node_id: first_node, nodes: config.nodes, listeners: seen_by_clients };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
-        let shared = match data {
-            None => SharedState::new(settings, place, clock),
-            Some(data) => SharedState::on_disk(settings, place, clock, data)?,
+        let shared = match (data, &engine) {
+            (None, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine)?,
+            (None, None) => SharedState::new(settings, place, clock),
+            (Some(data), _) => SharedState::on_disk(settings, place, clock, data)?,
         };
         let shared = shared.authorized(authorizer, mapping)?.serving_transactions(config.transactions)?;
         let users = UserStore::new(sasl, config.users_file);
         let shared = Arc::new(shared.protected(tls, users).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
-        for (node_id, sockets) in (FIRST_NODE..).zip(sockets) {
+        for (node_id, sockets) in (first_node..).zip(sockets) {
             // If a node does not start, the nodes that run are stopped with the handle.
             let (commands, node) = start_node(&shared, node_id, sockets, loads.clone())?;
             nodes.push(NodeHandle { commands });
@@ -234,6 +245,19 @@ impl Server {
     /// Returns what the start found in the data directory; `None`: in memory.
     pub fn report(&self) -> Option<&StartReport> {
         self.report.as_ref()
+    }
+
+    /// Returns the cluster of several servers that this one is a node of; `None`: it is alone.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.shared.cluster()
+    }
+
+    /// Stops the server without giving its partitions up, as a killed process.
+    pub fn kill(&self, timeout: Duration) -> Result<(), ServerError> {
+        if let Some(cluster) = self.shared.cluster() {
+            cluster.host().end();
+        }
+        self.stop(timeout)
     }
 
     /// Returns the health of the data directory; `None`: in memory.
@@ -357,6 +381,11 @@ impl Server {
     /// calls do nothing.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
         drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(cluster) = self.shared.cluster()
+            && self.running.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        {
+            cluster.leave(timeout.min(LEAVING));
+        }
         self.shared.users().key_demand().close();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let deadline = Instant::now() + timeout;
@@ -421,7 +450,7 @@ impl Server {
         order: impl FnOnce(&mut Node) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         let _stays = self.moving.read().unwrap_or_else(PoisonError::into_inner);
-        self.ask(SharedState::place_of(self.owner(partition)?), order)
+        self.ask(self.shared.place_of(self.owner(partition)?), order)
     }
 
     /// Sends an order to the thread of the node with this index. The receiver gets its result.
@@ -451,6 +480,21 @@ impl Server {
     fn gone(&self) -> ServerError {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if running { ServerError::Died } else { ServerError::Stopped }
+    }
+}
+
+/// Refuses what a node of a cluster cannot do. Errors: `OfCluster`.
+fn check_engine(config: &ServerConfig) -> Result<(), ServerError> {
+    let Some(engine) = &config.engine else { return Ok(()) };
+    let conflicts = [
+        (config.nodes != 1, "each server of a cluster has one node: leave `nodes` out"),
+        (config.data.is_some(), "groups are in the engine, and topics of a cluster are in memory: leave `data` out"),
+        (config.virtual_clock, "a cluster has no virtual clock"),
+        (engine.node_id < 0, "the node id must not be negative"),
+    ];
+    match conflicts.iter().find(|(is_there, _)| *is_there) {
+        None => Ok(()),
+        Some((_, reason)) => Err(ServerError::OfCluster(reason)),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::{
     client::Ending,
     faults::{FaultId, NetworkFault},
     net::{event_loop::EventLoop, listening_orders::Listening, loading},
-    node::shared_state::SharedState,
 };
 
 /// The partitions that a restarted node loads, and their results.
@@ -177,6 +176,6 @@ impl Server {
     pub(super) fn place_of_node(&self, node_id: i32) -> Result<usize, ServerError> {
         let nodes = self.nodes.len() as u32;
         let exists = (FIRST_NODE..FIRST_NODE + nodes as i32).contains(&node_id);
-        if exists { Ok(SharedState::place_of(node_id)) } else { Err(ServerError::UnknownNode { node_id, nodes }) }
+        if exists { Ok(self.shared.place_of(node_id)) } else { Err(ServerError::UnknownNode { node_id, nodes }) }
     }
 }

@@ -9,7 +9,7 @@ use super::Server;
 use crate::{
     base::{error::ServerError, owners::Owner},
     net::loading,
-    node::{Node, shared_state::SharedState},
+    node::Node,
 };
 
 impl Server {
@@ -32,13 +32,16 @@ impl Server {
     /// node fences appends in flight and replays what is durable. A handover to the owner reloads it. Returns when it
     /// is loaded, or at once if loads or opens are held.
     pub fn move_partition(&self, partition: u32, node_id: i32) -> Result<(), ServerError> {
+        if self.shared.cluster().is_some() {
+            return Err(ServerError::OfCluster("partitions move between servers by the cluster's plan"));
+        }
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let from = self.owned(partition)?;
         let to = self.place_of_node(node_id)?;
         if self.shared.outages().is_down(node_id) {
             return Err(ServerError::NodeIsDown { node_id });
         }
-        let given = self.ask(SharedState::place_of(from.node_id), move |node| node.give_up(partition))?;
+        let given = self.ask(self.shared.place_of(from.node_id), move |node| node.give_up(partition))?;
         let (epoch, clients) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.clients));
         let (report, loaded) = sync_channel(1);
         let begun = self.order(to, move |event_loop| {

@@ -76,8 +76,8 @@ impl Topics {
             None => None,
         };
         if !validate_only {
-            let nodes = self.owner.owners.nodes();
-            self.table_mut(Change::Added).grow(name, added, leaders, nodes);
+            let node_ids = self.owner.owners.node_ids();
+            self.table_mut(Change::Added).grow(name, added, leaders, &node_ids);
         }
         Ok(())
     }

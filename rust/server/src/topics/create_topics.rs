@@ -116,7 +116,8 @@ impl Topics {
 
     /// Returns the leader of a partition in a manual assignment: partitions have one replica.
     pub(super) fn check_replicas(&self, replicas: &[BrokerId]) -> Result<i32, TopicError> {
-        let exists = |replica: &BrokerId| self.owner.owners.node_ids().any(|node_id| node_id == replica.0);
+        let node_ids = self.owner.owners.node_ids();
+        let exists = |replica: &BrokerId| node_ids.contains(&replica.0);
         let message = match replicas {
             [only] if exists(only) => return Ok(only.0),
             [] => "the manual assignment has an empty replica list".to_owned(),

@@ -235,7 +235,7 @@ fn derived(infos: &[PartitionInfo]) -> Vec<Found> {
 }
 
 /// Formats the file: a line per topic with id, name and leaders, a line per setting, then the checksum.
-fn written(table: &Table) -> String {
+pub(super) fn written(table: &Table) -> String {
     let mut text = format!("{HEAD}{FORMAT}\n");
     for (name, topic) in table.by_name.iter().filter(|(_, topic)| !topic.internal) {
         let leaders: Vec<String> = topic.leaders.iter().map(i32::to_string).collect();
@@ -247,7 +247,7 @@ fn written(table: &Table) -> String {
     summed(text)
 }
 
-fn parse(text: &str) -> Result<Vec<Found>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<Found>, String> {
     let mut topics: Vec<(Found, Vec<CreatableTopicConfig>)> = Vec::new();
     for line in entries(text, HEAD, FORMAT)? {
         let bad = || format!("the line `{line}` cannot be parsed");

@@ -74,6 +74,7 @@ mod partition_data;
 mod produce;
 mod producers;
 pub(crate) mod retention;
+mod shared;
 mod snapshot;
 mod table;
 mod transactions;
@@ -87,6 +88,7 @@ pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
 pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED, Verify};
 pub use settings::TopicSettings;
+pub use shared::SharedTopics;
 pub use table::TopicTable;
 
 pub use configs::ConfigRow;
@@ -382,9 +384,9 @@ impl Topics {
         while self.table.name_by_id.contains_key(&id) {
             id = Uuid::from_u128(id.as_u128().wrapping_add(1));
         }
-        let nodes = self.owner.owners.nodes();
+        let node_ids = self.owner.owners.node_ids();
         let table = self.table_mut(Change::Added);
-        let leaders = leaders.unwrap_or_else(|| table.next_leaders(partitions, nodes));
+        let leaders = leaders.unwrap_or_else(|| table.next_leaders(partitions, &node_ids));
         table.insert(name, Topic { id, internal: false, configs, leaders });
         id
     }

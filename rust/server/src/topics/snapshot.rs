@@ -9,7 +9,6 @@ use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use super::{configs::TopicConfigs, name::metric_name};
-use crate::base::owners::FIRST_NODE;
 
 /// A topic without its data.
 #[derive(Clone, Debug)]
@@ -39,10 +38,10 @@ impl Table {
     }
 
     /// Returns the leaders of `count` partitions of a new topic: the nodes in turn.
-    pub fn next_leaders(&mut self, count: usize, nodes: u32) -> Vec<i32> {
+    pub fn next_leaders(&mut self, count: usize, node_ids: &[i32]) -> Vec<i32> {
         let first = self.next_leader;
         self.next_leader = first.wrapping_add(1);
-        (first..).take(count).map(|at| FIRST_NODE + (at % nodes) as i32).collect()
+        node_ids.iter().cycle().skip(first as usize % node_ids.len()).take(count).copied().collect()
     }
 
     /// Adds a checked topic.
@@ -64,10 +63,10 @@ impl Table {
     }
 
     /// Adds checked partitions, by default with the next nodes in turn as leaders.
-    pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, nodes: u32) {
+    pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, node_ids: &[i32]) {
         let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };
-        let last = topic.leaders.last().map_or(0, |leader| (leader - FIRST_NODE) as u32);
-        let round = || (last + 1..).take(added).map(|at| FIRST_NODE + (at % nodes) as i32).collect();
+        let last = topic.leaders.last().and_then(|leader| node_ids.iter().position(|node_id| node_id == leader));
+        let round = || node_ids.iter().cycle().skip(last.map_or(0, |last| last + 1)).take(added).copied().collect();
         topic.leaders.extend(leaders.unwrap_or_else(round));
         self.partition_total += added;
     }

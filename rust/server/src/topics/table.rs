@@ -6,7 +6,7 @@
 use std::{
     mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -22,6 +22,7 @@ use super::{
     disk::{Found, TOPICS_FILE, TopicDisk},
     partition_data::DiskRecords,
     settings::TopicSettings,
+    shared::SharedTopics,
     snapshot::{Table, Topic},
 };
 use crate::{
@@ -46,6 +47,8 @@ pub struct TopicTable {
     wakers: Vec<Arc<Notify>>,
     /// Topics on disk; `None`: in memory.
     pub(super) disk: Option<TopicDisk>,
+    /// The topics of a cluster of several servers; empty: this server has its own.
+    shared: OnceLock<SharedTopics>,
 }
 
 impl TopicTable {
@@ -58,6 +61,29 @@ impl TopicTable {
     ) -> Arc<TopicTable> {
         let id = random_id(entropy);
         TopicTable::with(settings, owners, wakers, entropy, id, Vec::new(), None)
+    }
+
+    /// A table of a server that is a node of a cluster, with `__consumer_offsets` only: the others arrive.
+    pub fn of_cluster(
+        settings: TopicSettings,
+        owners: Arc<Owners>,
+        wakers: &[Arc<Notify>],
+        entropy: &mut impl Entropy,
+    ) -> Arc<TopicTable> {
+        // The same id on all servers.
+        let id = Uuid::from_bytes(*b"__consumer_offse");
+        TopicTable::with(settings, owners, wakers.to_vec(), entropy, id, Vec::new(), None)
+    }
+
+    /// Makes topics those of a cluster, once.
+    pub fn share(&self, topics: SharedTopics) {
+        // A second one would not be the cluster's.
+        let _once = self.shared.set(topics);
+    }
+
+    /// Returns the topics of the cluster; `None`: this server has its own.
+    pub fn shared(&self) -> Option<&SharedTopics> {
+        self.shared.get()
     }
 
     /// Reads the table of a data directory. Errors: `BadData`.
@@ -87,7 +113,7 @@ impl TopicTable {
         // Producer ids start at random, so that a producer that outlives a server does not meet its old id.
         let next_producer_id = AtomicI64::new((entropy.draw() >> 82) as i64);
         let mut table = Table::default();
-        let leaders = table.next_leaders(owners.partitions() as usize, owners.nodes());
+        let leaders = table.next_leaders(owners.partitions() as usize, &owners.node_ids());
         let topic = Topic { id, internal: true, configs: TopicConfigs::of_consumer_offsets(), leaders };
         table.insert(CONSUMER_OFFSETS, topic);
         table.next_leader = table.next_leader.wrapping_add(found.len() as u32);
@@ -103,6 +129,7 @@ impl TopicTable {
             next_producer_id,
             wakers,
             disk,
+            shared: OnceLock::new(),
         })
     }
 
@@ -124,7 +151,8 @@ impl TopicTable {
 
     /// The waker of a node; `None` if there is no such node.
     pub(super) fn waker(&self, node_id: i32) -> Option<Arc<Notify>> {
-        self.wakers.get((node_id - FIRST_NODE) as usize).cloned()
+        let at = if self.shared.get().is_some() { 0 } else { (node_id - FIRST_NODE) as usize };
+        self.wakers.get(at).cloned()
     }
 
     /// Calls `act` while the topic exists and cannot be deleted; `None` if it does not exist.
@@ -175,6 +203,19 @@ impl Topics {
         mem::take(&mut self.deleted)
     }
 
+    /// Takes the topics that the cluster has, if they are newer than this server's last change.
+    pub fn follow_cluster(&mut self) {
+        let owner = Arc::clone(&self.owner);
+        let Some(shared) = owner.shared.get() else { return };
+        let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
+        self.adopt(&published, owner.version.load(Ordering::Acquire));
+        if let Some(table) = shared.take(&self.table) {
+            *published = Arc::new(table);
+            let version = owner.version.fetch_add(1, Ordering::AcqRel) + 1;
+            self.adopt(&published, version);
+        }
+    }
+
     fn adopt(&mut self, published: &Arc<Table>, version: u64) {
         if version == self.version {
             return;
@@ -195,17 +236,22 @@ impl Topics {
         let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
         self.adopt(&published, owner.version.load(Ordering::Acquire));
         // A change that cannot be stored is undone.
-        let before = owner.disk.is_some().then(|| Arc::clone(&self.table));
+        let is_kept = owner.disk.is_some() || owner.shared.get().is_some();
+        let before = is_kept.then(|| Arc::clone(&self.table));
         // A snapshot that no other node holds is changed in place, while the lock prevents reads.
         *published = Arc::default();
         self.changed = Change::None;
         let mut result = change(self);
-        if let Some((disk, before)) = owner.disk.as_ref().zip(before)
-            && self.changed != Change::None
-        {
-            match disk.save(&self.table) {
-                Ok(()) => self.forget_on_disk(disk, &before),
-                Err(error) => {
+        if let Some(before) = before.filter(|_| self.changed != Change::None) {
+            let saved = match (&owner.disk, owner.shared.get()) {
+                (Some(disk), _) => disk.save(&self.table).map_err(|error| error.to_string()),
+                (None, Some(shared)) => shared.save(&before, &self.table),
+                (None, None) => Ok(()),
+            };
+            match (saved, &owner.disk) {
+                (Ok(()), Some(disk)) => self.forget_on_disk(disk, &before),
+                (Ok(()), None) => {}
+                (Err(error), _) => {
                     self.table = before;
                     self.changed = Change::None;
                     let message = format!("the topic table cannot be written: {error}");

@@ -422,6 +422,11 @@ impl Settings {
         }
     }
 
+    /// Returns `offsets.commit.timeout.ms`.
+    pub fn offsets_commit_timeout_ms(&self) -> u64 {
+        self.int(OFFSETS_COMMIT_TIMEOUT_MS) as u64
+    }
+
     /// Returns `message.max.bytes`.
     pub fn message_max_bytes(&self) -> usize {
         self.int(MESSAGE_MAX_BYTES) as usize

@@ -1,0 +1,162 @@
+//! A server as a node of a cluster of several servers, over a replicated engine (docs/engine-protocol.md).
+
+use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
+
+use rota_cluster::{
+    ClusterTable, Connect, Engine, Host, HostConfig, NodeRow, OnTable, Pending, Session, SessionClock, Standing,
+    notes::{Address, NodeInfo, NodeState},
+};
+use rota_engine::{Directory, NodeId};
+
+use crate::base::{
+    entropy::RandomBits,
+    listeners::Listener,
+    owners::{NO_NODE, Owner, Owners},
+    place::{Cluster as Nodes, Node},
+    settings::Settings,
+};
+
+/// Connects to an engine. Called again until it succeeds.
+pub type ConnectTo = Arc<dyn Fn() -> Pending<'static, Result<Arc<dyn Engine>, String>> + Send + Sync>;
+
+/// Settings of a node of a cluster.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// Connects to the engine.
+    pub connect: ConnectTo,
+    /// The node id of this server.
+    pub node_id: i32,
+    /// So long a server is silent before others take its partitions over. The same for all servers of a cluster.
+    pub ttl_ms: u64,
+}
+
+impl fmt::Debug for EngineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EngineConfig(node {}, TTL {} ms)", self.node_id, self.ttl_ms)
+    }
+}
+
+/// The cluster of this server.
+#[derive(Debug)]
+pub struct Cluster {
+    host: Host,
+    node_id: i32,
+}
+
+impl Cluster {
+    /// Starts the host. `on_table` is shown the cluster whenever it has changed. Errors: no thread can be started.
+    pub fn start(
+        config: &EngineConfig,
+        settings: &Settings,
+        cluster_id: &str,
+        listeners: &[Arc<Listener>],
+        on_table: OnTable,
+    ) -> io::Result<Cluster> {
+        let address = |listener: &Arc<Listener>| Address {
+            listener: listener.name.clone(),
+            // Without an advertised host: the address at which a client reached the server that it asked.
+            host: listener.host.clone().unwrap_or_default(),
+            port: listener.ports.first().copied().unwrap_or(0),
+        };
+        let info = NodeInfo {
+            addresses: listeners.iter().map(address).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: NodeState::Serving,
+        };
+        let (connect, mut random) = (Arc::clone(&config.connect), RandomBits::default());
+        let connect: Connect = Box::new(move || connect());
+        let host = HostConfig {
+            node: NodeId(config.node_id),
+            directory: Directory(config.node_id as u128),
+            ttl_ms: config.ttl_ms,
+            partitions: settings.offsets_partitions(),
+            batch_bytes_max: settings.message_max_bytes(),
+            append_timeout_ms: settings.offsets_commit_timeout_ms(),
+            info,
+            clock: SessionClock::of_boot(),
+            cluster_id: cluster_id.to_owned(),
+            random: Box::new(move || random.draw()),
+            on_table,
+        };
+        Ok(Cluster { host: Host::start(connect, host)?, node_id: config.node_id })
+    }
+
+    /// What the node's thread follows.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.host.session
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The cluster as this server sees it.
+    pub fn table(&self) -> Arc<ClusterTable> {
+        self.host.table()
+    }
+
+    /// Gives all partitions up, so that other servers need not wait. Returns after at most `timeout`.
+    pub fn leave(&self, timeout: Duration) {
+        let mut left = self.host.leave();
+        let deadline = std::time::Instant::now() + timeout;
+        while left.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty)
+            && std::time::Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The servers that beat, as a client of `listener` reaches them; this one first until it has joined.
+    pub fn nodes(&self, listener: &Listener, reached_ip: IpAddr, own_cluster_id: &str) -> Nodes {
+        let table = self.table();
+        let id = table.settings.as_ref().map_or(own_cluster_id, |settings| &settings.id).to_owned();
+        let alive = table.nodes.iter().filter(|row| row.is_alive);
+        let mut nodes: Vec<Node> = alive.filter_map(|row| reachable(row, listener, reached_ip)).collect();
+        if nodes.is_empty() {
+            let port = listener.ports.first().copied().unwrap_or(0);
+            nodes.push(Node { id: self.node_id, host: listener.host_for(reached_ip), port: i32::from(port) });
+        }
+        Nodes { id, nodes }
+    }
+
+    /// The server that answers for a partition, as a client of `listener` reaches it; `None`: none does, or this server
+    /// does not know.
+    pub fn coordinator(&self, partition: u32, listener: &Listener, reached_ip: IpAddr) -> Option<Node> {
+        if !self.session().is_valid() {
+            return None;
+        }
+        let table = self.table();
+        let row = table.node(table.coordinator_of(partition)?)?;
+        reachable(row, listener, reached_ip)
+    }
+
+    /// Whether a node beats.
+    pub fn is_alive(&self, node_id: i32) -> bool {
+        self.table().node(NodeId(node_id)).is_some_and(|row| row.is_alive)
+    }
+
+    /// Whether this server answers for groups: it is a member, and its session lasts.
+    pub fn is_ready(&self) -> bool {
+        self.table().standing == Standing::Member && self.session().is_valid()
+    }
+}
+
+fn reachable(row: &NodeRow, listener: &Listener, reached_ip: IpAddr) -> Option<Node> {
+    let named = row.info.addresses.iter().find(|address| address.listener == listener.name);
+    let address = named.or_else(|| row.info.addresses.first())?;
+    let host = if address.host.is_empty() { reached_ip.to_string() } else { address.host.clone() };
+    Some(Node { id: row.id.0, host, port: i32::from(address.port) })
+}
+
+/// Writes the owners in a table to the ones that requests look at.
+pub fn follow(owners: &Owners, table: &ClusterTable) {
+    for (partition, row) in (0..).zip(&table.partitions) {
+        let node_id = row.coordinator.map_or(NO_NODE, |node| node.0);
+        owners.set(partition, Owner { node_id, epoch: row.epoch as u32 });
+    }
+    let alive: Arc<[i32]> = table.nodes.iter().filter(|row| row.is_alive).map(|row| row.id.0).collect();
+    if !alive.is_empty() {
+        owners.set_node_ids(alive);
+    }
+}

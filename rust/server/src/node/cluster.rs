@@ -1,0 +1,65 @@
+//! A node of a cluster of several servers: it takes and loses partitions as the engine says, and answers while its session
+//! lasts (docs/engine-protocol.md §5).
+
+use std::sync::Arc;
+
+use rota_cluster::Change;
+use rota_engine::{Epoch, PartitionId};
+use rota_journal::Event;
+
+use super::Node;
+use crate::log::cluster::Cluster;
+
+impl Node {
+    /// Returns the cluster; `None`: the server is alone.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.shared.cluster.as_ref()
+    }
+
+    /// Unloads everything if the session is over: nothing succeeds any more, completions that have arrived included. The
+    /// caller has taken the bytes of its requests before.
+    pub fn check_session(&mut self) {
+        let Some(cluster) = self.shared.cluster.clone() else { return };
+        if cluster.session().is_valid() {
+            return;
+        }
+        let held =
+            (0..self.partitions()).filter_map(|partition| Some((partition, self.coordinator(partition)?.epoch())));
+        let held: Vec<(u32, u32)> = held.collect();
+        for (partition, _) in &held {
+            self.effects.log.forget(*partition);
+        }
+        for (partition, epoch) in held {
+            self.lose(partition);
+            cluster.session().dropped(PartitionId(partition as i32), Epoch(epoch as i32));
+        }
+    }
+
+    /// Takes and loses what the engine says. Returns the partitions to load, with their epochs.
+    pub fn follow_cluster(&mut self) -> Vec<(u32, u32)> {
+        let Some(cluster) = self.shared.cluster.clone() else { return Vec::new() };
+        self.check_session();
+        let mut taken = Vec::new();
+        cluster.session().follow(|change| match change {
+            Change::Take(partition, epoch) => {
+                let (partition, epoch) = (partition.0 as u32, epoch.0 as u32);
+                self.take_over(partition, epoch, Vec::new());
+                taken.push((partition, epoch));
+            }
+            Change::Lose(partition, epoch) => {
+                let partition = partition.0 as u32;
+                if self.coordinator(partition).is_some_and(|coordinator| coordinator.epoch() == epoch.0 as u32) {
+                    self.lose(partition);
+                }
+            }
+        });
+        taken
+    }
+
+    /// Forgets a partition: its completions do not count any more, and requests that wait get `NOT_COORDINATOR`.
+    fn lose(&mut self, partition: u32) {
+        self.effects.log.forget(partition);
+        self.on_partition(partition, &Event::Unloaded);
+        self.drop_partition(partition);
+    }
+}

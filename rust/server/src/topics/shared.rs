@@ -1,0 +1,115 @@
+//! The topics of a cluster of several servers. Each topic is a note of the engine, so all servers know the same ones.
+//! Messages stay with the server that leads their partition.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use rota_cluster::notes;
+use rota_engine::{Revision, requests::PutNote};
+
+use super::{
+    disk::{Found, parse, written},
+    snapshot::{Table, Topic},
+};
+
+/// A change of a topic waits so long for the engine. The node serves nothing else meanwhile.
+const WAIT: Duration = Duration::from_secs(2);
+
+type Put = Box<dyn Fn(Vec<PutNote>) -> Receiver<Result<Revision, String>> + Send + Sync>;
+
+/// See the module.
+pub struct SharedTopics {
+    put: Put,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The notes as the engine has them, that the table does not follow yet.
+    arrived: Option<(Revision, BTreeMap<String, Vec<u8>>)>,
+    /// The revision of this server's last change: older images lack it.
+    changed: Revision,
+}
+
+impl fmt::Debug for SharedTopics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedTopics")
+    }
+}
+
+impl SharedTopics {
+    /// Topics whose notes `put` writes.
+    pub fn new(put: Put) -> SharedTopics {
+        SharedTopics { put, state: Mutex::default() }
+    }
+
+    /// The engine has these notes of topics. The node takes them at its next wakeup.
+    pub fn arrive(&self, revision: Revision, topics: BTreeMap<String, Vec<u8>>) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived = Some((revision, topics));
+    }
+
+    /// Writes the difference of two tables. Errors: why it is not written, or may not be.
+    pub(super) fn save(&self, before: &Table, after: &Table) -> Result<(), String> {
+        let (before, after) = (as_notes(before), as_notes(after));
+        let gone = before.iter().filter(|(name, _)| !after.contains_key(*name)).map(|(name, note)| PutNote {
+            name: notes::topic(name),
+            seen: Some(note.clone()),
+            value: None,
+        });
+        let new = after.iter().filter(|(name, note)| before.get(*name) != Some(*note)).map(|(name, note)| PutNote {
+            name: notes::topic(name),
+            seen: before.get(name).cloned(),
+            value: Some(note.clone()),
+        });
+        match (self.put)(gone.chain(new).collect()).recv_timeout(WAIT) {
+            Ok(written) => {
+                let revision = written?;
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = revision;
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => Err("the engine does not answer".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => Err("the server stops".to_owned()),
+        }
+    }
+
+    /// The table with the topics that have arrived; `None` if it has them already.
+    pub(super) fn take(&self, table: &Table) -> Option<Table> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = state.changed;
+        let (_, topics) = state.arrived.take().filter(|(revision, _)| *revision >= changed)?;
+        drop(state);
+        let known = as_notes(table);
+        if known == topics {
+            return None;
+        }
+        let mut next = table.clone();
+        for name in known.keys().filter(|name| topics.get(*name) != known.get(*name)) {
+            next.remove(name);
+        }
+        for (name, note) in topics.iter().filter(|(name, note)| known.get(*name) != Some(*note)) {
+            match std::str::from_utf8(note).map_err(|error| error.to_string()).and_then(parse) {
+                Ok(found) => found.into_iter().for_each(|Found { name, topic }| next.insert(&name, topic)),
+                Err(reason) => eprintln!("rota: topic `{name}` of the cluster cannot be read: {reason}"),
+            }
+        }
+        Some(next)
+    }
+}
+
+/// Each topic as a note, in the format of a data directory's table.
+fn as_notes(table: &Table) -> BTreeMap<String, Vec<u8>> {
+    let user = table.by_name.iter().filter(|(_, topic)| !topic.internal);
+    user.map(|(name, topic)| {
+        let mut alone = Table::default();
+        alone.insert(name, Topic::clone(topic));
+        (name.to_string(), written(&alone).into())
+    })
+    .collect()
+}

@@ -1,0 +1,289 @@
+"""Several servers share groups over one engine, with real clients (docs/cluster.md)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import confluent_kafka as librdkafka
+import kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import rota
+from harness import peer
+from harness.peer import NOT_COORDINATOR
+from harness.raw import NONE, Connection, Reader
+from tests.clients.eventually import eventually
+
+TTL_MS = 1_500
+PARTITIONS = 4
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1_000,
+    "offsets.topic.num.partitions": PARTITIONS,
+}
+GROUPS = [f"group-{number}" for number in range(8)]
+TOPIC = "orders"
+
+
+class Fleet:
+    """Servers with node ids from 1, each on a port that it keeps."""
+
+    def __init__(self) -> None:
+        self.engine = rota.MemoryEngine()
+        self.servers: dict[int, rota.Server] = {}
+        self.ports: dict[int, int] = {}
+
+    def start(self, node_id: int) -> rota.Server:
+        listen = f"127.0.0.1:{self.ports.get(node_id, 0)}"
+        server = rota.Server(listen, settings=SETTINGS, engine=self.engine, node_id=node_id, ttl_ms=TTL_MS)
+        self.servers[node_id], self.ports[node_id] = server, server.port
+        return server
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def holders(self) -> list[int | None]:
+        """Who answers for each partition, if all running servers agree and nothing is being loaded."""
+        seen = {tuple(row.coordinator for row in _cluster(server).partitions) for server in self.servers.values()}
+        held = all(
+            row.is_held and row.owner == row.coordinator
+            for server in self.servers.values()
+            for row in _cluster(server).partitions
+        )
+        loading = any(server._inner.loading() for server in self.servers.values())
+        return list(seen.pop()) if len(seen) == 1 and held and not loading else [None]
+
+    def settled(self, wanted: Callable[[list[int | None]], bool] = lambda _holders: True) -> list[int | None]:
+        """Wait until every partition has an owner that lives, and `wanted` holds."""
+
+        def look() -> list[int | None]:
+            holders = self.holders()
+            return holders if set(holders) <= set(self.servers) and wanted(holders) else []
+
+        return eventually(look, 30, "every partition has an owner", lambda: repr(self.holders()))
+
+
+def _cluster(server: rota.Server) -> Any:
+    cluster = server.cluster()
+    assert cluster is not None
+    return cluster
+
+
+@contextmanager
+def fleet_of(count: int) -> Iterator[Fleet]:
+    fleet = Fleet()
+    try:
+        for node_id in range(1, count + 1):
+            fleet.start(node_id)
+        fleet.settled(lambda holders: set(holders) == set(range(1, count + 1)))
+        yield fleet
+    finally:
+        for server in fleet.servers.values():
+            server.kill()
+
+
+@pytest.fixture
+def two() -> Iterator[Fleet]:
+    with fleet_of(2) as fleet:
+        fleet.servers[1].create_topic(TOPIC, 4)
+        yield fleet
+
+
+def commit(fleet: Fleet, group: str, offset: int) -> None:
+    """Commit by librdkafka, again until it is acknowledged."""
+    consumer = librdkafka.Consumer({"bootstrap.servers": fleet.bootstrap_servers, "group.id": group})
+    position = [librdkafka.TopicPartition(TOPIC, 0, offset)]
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=position, asynchronous=False)
+        except librdkafka.KafkaException:
+            return False
+        return True
+
+    try:
+        eventually(committed, 30, f"{group} commits {offset}")
+    finally:
+        consumer.close()
+
+
+def committed_offset(fleet: Fleet, group: str) -> int | None:
+    """The committed offset as kafka-python sees it."""
+    consumer = kafka.KafkaConsumer(bootstrap_servers=fleet.bootstrap_servers.split(","), group_id=group)
+    try:
+        offset = consumer.committed(kafka.TopicPartition(TOPIC, 0))
+        assert offset is None or isinstance(offset, int)
+        return offset
+    finally:
+        consumer.close()
+
+
+def test_clients_find_each_group_at_its_own_server(two: Fleet) -> None:
+    for number, group in enumerate(GROUPS):
+        commit(two, group, number)
+    owners = {_cluster(two.servers[1]).partitions[two.servers[1].partition_of(group)].coordinator for group in GROUPS}
+    assert owners == {1, 2}
+    for number, group in enumerate(GROUPS):
+        assert committed_offset(two, group) == number
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{two.ports[2]}"})
+    described = admin.describe_cluster().result(timeout=10)
+    assert sorted((node.id, node.port) for node in described.nodes) == sorted(two.ports.items())
+    metadata = admin.list_topics(timeout=10)
+    assert sorted(metadata.brokers) == [1, 2]
+    leaders = {at: row.leader for at, row in metadata.topics["__consumer_offsets"].partitions.items()}
+    assert leaders == dict(enumerate(two.holders()))
+    assert {row.leader for row in metadata.topics[TOPIC].partitions.values()} == {1, 2}
+
+
+def test_commits_survive_the_kill_of_their_owner(two: Fleet) -> None:
+    for number, group in enumerate(GROUPS):
+        commit(two, group, 100 + number)
+    two.servers.pop(2).kill()
+    two.settled(lambda holders: set(holders) == {1})
+    for number, group in enumerate(GROUPS):
+        assert committed_offset(two, group) == 100 + number
+        commit(two, group, 200 + number)
+    two.start(2)
+    two.settled(lambda holders: set(holders) == {1, 2})
+    for number, group in enumerate(GROUPS):
+        assert committed_offset(two, group) == 200 + number
+
+
+def test_a_consumer_goes_on_after_its_coordinator_was_killed(two: Fleet) -> None:
+    server = two.servers[1]
+    holders = two.holders()
+    group = next(name for name in GROUPS if holders[server.partition_of(name)] == 2)
+    consumer = librdkafka.Consumer(
+        {
+            "bootstrap.servers": two.bootstrap_servers,
+            "group.id": group,
+            "session.timeout.ms": 6_000,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([TOPIC])
+
+        def assigned() -> bool:
+            consumer.poll(0.1)
+            return len(consumer.assignment()) == 4
+
+        eventually(assigned, 30, "the consumer has its partitions")
+        two.servers.pop(2).kill()
+        two.settled(lambda holders: set(holders) == {1})
+
+        def commits() -> bool:
+            consumer.poll(0.1)
+            try:
+                consumer.commit(offsets=[librdkafka.TopicPartition(TOPIC, 0, 7)], asynchronous=False)
+            except librdkafka.KafkaException:
+                return False
+            return True
+
+        eventually(commits, 30, "the consumer commits at the new coordinator")
+    finally:
+        consumer.close()
+    assert committed_offset(two, group) == 7
+
+
+def test_a_server_that_is_cut_off_answers_nothing_and_its_late_writes_do_not_count(two: Fleet) -> None:
+    server, holders = two.servers[2], two.holders()
+    group = next(name for name in GROUPS if holders[server.partition_of(name)] == 2)
+    commit(two, group, 1)
+    with Connection((server.host, server.port)) as connection:
+        error, offsets = peer.fetched(connection.ask(peer.fetch(group, [0], topic=TOPIC)))
+        assert (error, offsets[0]) == (NONE, 1)
+        two.engine.set_faults(2, silent=True)
+        connection.send(peer.commit(group, {0: 99}, -1, "", topic=TOPIC))
+        others = Fleet()
+        others.servers, others.ports = {1: two.servers[1]}, {1: two.ports[1]}
+        others.settled(lambda holders: set(holders) == {1})
+        # Its answer came when the session ended at the latest: a refusal.
+        assert NONE not in peer.committed(_answer(connection))
+        error, _ = peer.fetched(connection.ask(peer.fetch(group, [0], topic=TOPIC)))
+        assert error == NOT_COORDINATOR
+        commit(others, group, 2)
+        two.engine.set_faults(2, silent=False)
+        two.settled(lambda holders: set(holders) == {1, 2})
+        assert committed_offset(two, group) == 2
+
+
+def _answer(connection: Connection) -> Reader:
+    answer = Reader(connection.receive())
+    assert answer.i32() == 7
+    return answer
+
+
+def test_a_rolling_restart_loses_nothing_and_hands_over_without_waiting(two: Fleet) -> None:
+    stopping = threading.Event()
+    acknowledged: dict[str, int] = {}
+
+    def work() -> None:
+        offset = 0
+        while not stopping.is_set():
+            offset += 1
+            for group in GROUPS[:2]:
+                commit(two, group, offset)
+                acknowledged[group] = offset
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for node_id in (2, 1):
+            two.servers.pop(node_id).stop()
+            two.settled(lambda holders: len(set(holders)) == 1)
+            two.start(node_id)
+            two.settled(lambda holders: set(holders) == {1, 2})
+    finally:
+        stopping.set()
+        worker.join()
+    for group in GROUPS[:2]:
+        assert committed_offset(two, group) == acknowledged[group]
+
+
+def test_a_topic_is_known_to_every_server_until_it_is_deleted(two: Fleet) -> None:
+    admins = [AdminClient({"bootstrap.servers": f"127.0.0.1:{two.ports[at]}"}) for at in (1, 2)]
+    admins[0].create_topics([NewTopic("new", 3)])["new"].result(timeout=10)
+
+    def partitions(admin: Any) -> int:
+        return len(admin.list_topics(timeout=10).topics["new"].partitions) if "new" in topics(admin) else 0
+
+    def topics(admin: Any) -> set[str]:
+        return set(admin.list_topics(timeout=10).topics)
+
+    eventually(lambda: partitions(admins[1]) == 3, 10, "the other server has the topic")
+    admins[1].delete_topics(["new"])["new"].result(timeout=10)
+    eventually(lambda: "new" not in topics(admins[0]), 10, "the topic is gone everywhere")
+
+
+def test_what_is_missing_or_wrong_is_said() -> None:
+    engine = rota.MemoryEngine()
+    with pytest.raises(ValueError, match="an engine needs a node_id"):
+        rota.Server(engine=engine)
+    with pytest.raises(ValueError, match="there is no engine"):
+        rota.Server(node_id=1)
+    with pytest.raises(ValueError, match="ttl_ms is 5: give 500 to 60000"):
+        rota.Server(engine=engine, node_id=1, ttl_ms=5)
+    with pytest.raises(ValueError, match="one node"):
+        rota.Server(engine=engine, node_id=1, nodes=2)
+    with pytest.raises(ValueError, match="neither etcd nor etcds"):
+        rota.Server(engine="http://localhost", node_id=1)
+
+
+def test_a_server_without_its_engine_starts_and_says_why_it_is_not_ready() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"etcd://127.0.0.1:{taken.getsockname()[1]}/rota"
+        with rota.Server(engine=url, node_id=1) as server:
+            eventually(lambda: _cluster(server).reason, 20, "a reason")
+            cluster = _cluster(server)
+            assert (cluster.standing, cluster.is_ready) == ("joining", False)
+            with Connection((server.host, server.port)) as connection:
+                error, _ = peer.fetched(connection.ask(peer.fetch("g", [0])))
+                assert error == NOT_COORDINATOR
