@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS
 
 Value = str | int | bool | None
@@ -98,6 +99,9 @@ OPTIONS: dict[str, Option] = {
         Option("journal_dir", None, text),
         Option("journal_retention_bytes", JOURNAL_RETENTION_BYTES, whole(1, INT64_MAX // 2)),
         Option("journal_retention_ms", JOURNAL_RETENTION_MS, whole(1, INT64_MAX // 2)),
+        Option("engine", None, text, is_secret=True),
+        Option("node_id", None, whole(0, 2**31 - 1)),
+        Option("ttl_ms", TTL_MS, whole(TTL_MS_MIN, TTL_MS_MAX)),
         Option("http", None, text),
         Option("http_token", None, text, is_secret=True),
         Option("allow_anonymous_http", False, truth),

@@ -11,6 +11,7 @@ import typer
 
 import rota
 from rota.cli import Version
+from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, Resolved, configured
 from rota.exits import MISUSED, fail
@@ -166,6 +167,25 @@ Journal = Annotated[
     bool,
     typer.Option("--journal/--no-journal", help="Write a journal of every coordinator event to the data directory."),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Share groups with the other servers that have this etcd: etcd://HOST:PORT,.../PREFIX (docs/cluster.md).",
+    ),
+]
+NodeId = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="With --engine: number of this server, which no other one has.")
+]
+TtlMs = Annotated[
+    int,
+    typer.Option(
+        min=TTL_MS_MIN,
+        max=TTL_MS_MAX,
+        metavar="MS",
+        help="With --engine: after so long a silence others take this server's groups over. The same for all servers.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", envvar=FILE_VARIABLE, help="TOML file with options and settings."),
@@ -211,6 +231,9 @@ def serve(
     journal_dir: JournalDirectory = None,
     journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
+    engine: Engine = None,
+    node_id: NodeId = None,
+    ttl_ms: TtlMs = TTL_MS,
     http: ShownOn = None,
     http_token: HttpToken = None,
     allow_anonymous_http: AnonymousHttp = False,
@@ -247,6 +270,7 @@ def serve(
       rota serve --data data --journal
       rota serve --http :9644
       rota serve --tls-cert server.pem --http https://0.0.0.0:9644
+      rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen 0.0.0.0:9092 --advertise h1:9092
       rota serve --control :9645 --virtual-clock
       rota serve --trace --json
       rota serve --config rota.toml --log-format json

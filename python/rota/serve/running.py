@@ -142,6 +142,21 @@ def acls_of(told: Resolved) -> dict[str, Any]:
         fail(MISUSED, f"{called} is `{acls}`: {error}")
 
 
+def engine_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --engine and its companions."""
+    engine, node_id = told["engine"], told["node_id"]
+    if engine is None:
+        if node_id is not None:
+            fail(MISUSED, f"{told.called('node_id')} needs --engine: give the URL of an etcd, too")
+        return {}
+    if node_id is None:
+        fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
+    for name in ("data", "control", "virtual_clock"):
+        if told[name]:
+            fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
+    return {"engine": engine, "node_id": node_id, "ttl_ms": told["ttl_ms"]}
+
+
 def check_directories(told: Resolved) -> None:
     """End the command, before anything is written, if --data or --journal-dir cannot be a directory."""
     for name in ("data", "journal_dir"):
@@ -321,7 +336,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         told["virtual_clock"],
         told.blame,
         tls_of(told),
-        users_of(told) | acls_of(told) | http_of(told),
+        users_of(told) | acls_of(told) | http_of(told) | engine_of(told),
     )
     ending.reload_on_hangup(server)
     control = controlled(server, told, controlled_on)
