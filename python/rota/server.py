@@ -139,9 +139,7 @@ class Server(Faults):
         node_id: int | None = None,
         ttl_ms: int = TTL_MS,
     ) -> None:
-        written = _all_written(settings, listen)
-        if clock is not None and not isinstance(clock, VirtualClock):
-            raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
+        written = _checked(settings, listen, clock)
         # What is within may still be more than there can be.
         whole(nodes, "nodes", 1, wanted="give 1 to 1000")
         _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
@@ -630,11 +628,13 @@ def _bytes(value: str | bytes | None, name: str) -> bytes | None:
     return value.encode()
 
 
-def _all_written(settings: Mapping[str, Setting] | None, listen: str) -> dict[str, str]:
-    """Settings as Kafka's own files write them. Raises TypeError, and ValueError for two addresses."""
+def _checked(settings: Mapping[str, Setting] | None, listen: str, clock: VirtualClock | None) -> dict[str, str]:
+    """Return the settings as texts."""
     if not isinstance(settings, Mapping | None):
         raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
     written = {name: _written(value) for name, value in (settings or {}).items()}
+    if clock is not None and not isinstance(clock, VirtualClock):
+        raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
     if written.get("listeners") and listen != LISTEN:
         raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
     return written

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rota.server import Endpoint
 
 IN_MEMORY = "in memory: nothing survives a restart"
+SHARED = "groups in the engine, topics in memory"
 WILDCARDS = ("0.0.0.0", "[::]")
 LISTENERS = "listeners"
 EVERYWHERE = (
@@ -256,7 +257,7 @@ def kept(server: Server, where: Path | None, how: str) -> str:
     """Where the data is, for the first line; what the start found goes to stderr."""
     report = server.start_report()
     if report is None:
-        return IN_MEMORY
+        return IN_MEMORY if server.cluster() is None else SHARED
     for line in report.lines:
         complain(line)
     mode = "read only" if report.is_read_only else how

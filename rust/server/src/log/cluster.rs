@@ -98,12 +98,11 @@ impl Cluster {
 
     /// Gives all partitions up, so that other servers need not wait. Returns after at most `timeout`.
     pub fn leave(&self, timeout: Duration) {
-        let mut left = self.host.leave();
-        let deadline = std::time::Instant::now() + timeout;
-        while left.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty)
-            && std::time::Instant::now() < deadline
-        {
-            std::thread::sleep(Duration::from_millis(2));
+        let left = self.host.leave();
+        let waiting = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        if let Ok(runtime) = waiting {
+            // Others wait for the TTL then.
+            let _late = runtime.block_on(async { tokio::time::timeout(timeout, left).await });
         }
     }
 

@@ -146,7 +146,7 @@ impl Node {
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
-        // The node of a cluster is told what it takes.
+        // The node of a cluster takes partitions when the engine says so.
         let own = if shared.cluster.is_some() { 0 } else { owners.partitions() };
         for partition in 0..own {
             if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
