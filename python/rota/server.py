@@ -139,19 +139,16 @@ class Server(Faults):
         node_id: int | None = None,
         ttl_ms: int = TTL_MS,
     ) -> None:
-        written = _checked(settings, listen, clock)
-        # What is within may still be more than there can be.
-        whole(nodes, "nodes", 1, wanted="give 1 to 1000")
+        written = _checked(settings, listen, clock, nodes)
         _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         is_open = tls is None and sasl is None and users is None and tokens is None
-        named = [listen, advertise, *addresses_in(written)]
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
+        named = [listen, advertise, *addresses_in(written)]
         self._access = None if is_open else _access(tls, sasl, users, of_tokens, *named)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
         shared = arguments(engine, node_id, ttl_ms)
-        # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http, self._tls_files, http_token, allow_anonymous_http)
         shares = (http or "").startswith("https://") or getattr(tls, "is_shared", False)
         try:
@@ -628,13 +625,17 @@ def _bytes(value: str | bytes | None, name: str) -> bytes | None:
     return value.encode()
 
 
-def _checked(settings: Mapping[str, Setting] | None, listen: str, clock: VirtualClock | None) -> dict[str, str]:
+def _checked(
+    settings: Mapping[str, Setting] | None, listen: str, clock: VirtualClock | None, nodes: int
+) -> dict[str, str]:
     """Return the settings as texts."""
     if not isinstance(settings, Mapping | None):
         raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
     written = {name: _written(value) for name, value in (settings or {}).items()}
     if clock is not None and not isinstance(clock, VirtualClock):
         raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
+    # What is within may still be more than there can be.
+    whole(nodes, "nodes", 1, wanted="give 1 to 1000")
     if written.get("listeners") and listen != LISTEN:
         raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
     return written

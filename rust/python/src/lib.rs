@@ -18,6 +18,7 @@ mod log;
 mod member;
 mod member_messages;
 mod messages;
+mod metrics;
 mod names;
 mod plain;
 mod projection;

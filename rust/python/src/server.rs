@@ -8,9 +8,8 @@ use pyo3::{
     types::PyDict,
 };
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
-use rota_log::BOUNDS_SECONDS;
 use rota_server::{
-    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Listener, Message, Metrics,
+    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Listener, Message,
     OpenListener, Server as Running, ServerConfig, ServerError, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
@@ -20,6 +19,7 @@ use crate::{
     consumer_view::ConsumerView,
     errors,
     explain::{Explanation, Summary, explanation, summary},
+    metrics,
     projection::Projection,
     security,
 };
@@ -48,31 +48,6 @@ const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Groups by protocol and state, number of members, members by time left, lags.
 type GroupTotals = (BTreeMap<(&'static str, &'static str), u64>, u64, Vec<u32>, Vec<(String, String, i64)>);
-
-/// Converts a server's counts to a dictionary.
-fn counted<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, PyDict>> {
-    let counts = PyDict::new(py);
-    counts.set_item("bounds", BOUNDS_SECONDS)?;
-    counts.set_item("rebalances", &metrics.rebalances)?;
-    counts.set_item("consumer_rebalances", &metrics.consumer_rebalances)?;
-    counts.set_item("expiries", &metrics.expiries)?;
-    counts.set_item("refusals", &metrics.refusals)?;
-    counts.set_item("commits", metrics.commits)?;
-    counts.set_item("failed_appends", metrics.failed_appends)?;
-    let histograms = [
-        ("join_phases", &metrics.join_phases),
-        ("reconciliations", &metrics.reconciliations),
-        ("sync_phases", &metrics.sync_phases),
-        ("joins", &metrics.joins),
-        ("syncs", &metrics.syncs),
-        ("appends", &metrics.appends),
-        ("fsyncs", &metrics.fsyncs),
-    ];
-    for (name, histogram) in histograms {
-        counts.set_item(name, (histogram.counts, histogram.sum_seconds))?;
-    }
-    Ok(counts)
-}
 
 fn raised(error: ServerError) -> PyErr {
     let text = error.to_string();
@@ -530,7 +505,7 @@ impl Server {
     /// Returns counts since the start, by name: numbers by label, and durations by bucket with their sum.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metrics = py.detach(|| self.running.metrics()).map_err(raised)?;
-        counted(py, &metrics)
+        metrics::counted(py, &metrics)
     }
 
     /// Returns the partitions of `__consumer_offsets` that are being loaded.

@@ -23,7 +23,7 @@ impl SharedState {
         let group_partition = || self.owners.of(u32::try_from(partition).ok()?).map(|owner| owner.node_id);
         let leader =
             if topic == CONSUMER_OFFSETS { group_partition() } else { self.topics.leader_id(topic, partition) };
-        let place = leader.map(SharedState::place_of);
+        let place = leader.map(|node_id| self.place_of(node_id));
         match place {
             None => done(Err(ErrorCode::UnknownTopicOrPartition)),
             Some(place) => {
@@ -38,7 +38,7 @@ impl Node {
     /// Writes the markers that other threads have left.
     pub(super) fn write_markers(&mut self) {
         for MarkerOrder { topic, partition, marker, done } in
-            self.shared.markers.take(SharedState::place_of(self.place.node_id))
+            self.shared.markers.take(self.shared.place_of(self.place.node_id))
         {
             if topic == CONSUMER_OFFSETS {
                 // Groups have no offsets of transactions yet, and so no markers. The coordinator tries again.

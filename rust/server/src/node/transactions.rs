@@ -10,7 +10,7 @@ use rota_txn::{
 };
 use tokio::sync::Notify;
 
-use super::{Node, shared_state::SharedState, transaction_replies::TransactionReply};
+use super::{Node, transaction_replies::TransactionReply};
 use crate::transactions::Transactions;
 
 /// A node's part of the coordinators of transactions.
@@ -129,7 +129,7 @@ impl Node {
         if !self.serves_transactions() {
             return;
         }
-        let at = SharedState::place_of(self.id());
+        let at = self.shared.place_of(self.id());
         loop {
             let completed = self.transactions.take_completed();
             let mail = self.shared.transactions.take_mail(at);
