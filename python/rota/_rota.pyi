@@ -87,6 +87,7 @@ __all__ = [
     "ListedGroup",
     "MemberMachine",
     "MemberValue",
+    "MemoryEngine",
     "NamedTopic",
     "NotFoundError",
     "OffsetCommit",
