@@ -20,6 +20,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 SLEEPERS: dict[str, str] = {
     "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
     "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
+    "tests/server/cluster_on_etcd.py": "a process is paused or gone for a part of a TTL or several, under load",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 

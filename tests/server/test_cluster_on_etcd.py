@@ -1,0 +1,71 @@
+"""`rota serve --engine etcd://...` as processes, killed and paused; the checker of histories.
+
+`ROTA_TEST_FAULTS` says how many faults there are, `ROTA_TEST_SEED` which ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+import rota
+from tests.server import cluster_on_etcd as cluster
+from tests.server.cluster_on_etcd import Call, violation
+
+FAULTS = 6
+NEVER = float("inf")
+
+
+def commit(value: int, begin: float, end: float = NEVER) -> Call:
+    return Call(True, value, begin, end)
+
+
+def fetch(value: int, begin: float, end: float) -> Call:
+    return Call(False, value, begin, end)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [],
+        [fetch(-1, 0, 1), commit(1, 2, 3), fetch(1, 4, 5)],
+        [commit(1, 0, 10), fetch(-1, 1, 2), fetch(1, 3, 4)],
+        [commit(1, 0, 10), commit(2, 0, 10), fetch(2, 11, 12), fetch(2, 13, 14)],
+        [commit(1, 0, 1), commit(2, 2), fetch(1, 3, 4), fetch(2, 9, 10)],
+        [commit(1, 0, 1), commit(2, 2), fetch(1, 3, 4)],
+    ],
+)
+def test_a_history_of_a_register_is_linearizable(calls: list[Call]) -> None:
+    assert violation(calls) is None
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([commit(1, 0, 1), fetch(-1, 2, 3)], "while -1 was the last commit"),
+        ([commit(1, 0, 1), commit(2, 2, 3), fetch(1, 4, 5)], "while 1 was the last commit"),
+        ([fetch(7, 0, 1)], "never committed"),
+        ([fetch(1, 0, 1), commit(1, 2, 3)], "before it was committed"),
+        ([commit(1, 0, 10), commit(2, 0, 10), *(fetch(v, t, t + 0.5) for v, t in [(1, 11), (2, 12), (1, 13)])], "2"),
+        ([commit(1, 0, 1), commit(2, 2), fetch(2, 3, 4), fetch(1, 5, 6)], "1"),
+    ],
+)
+def test_a_violation_is_found(calls: list[Call], why: str) -> None:
+    assert why in (violation(calls) or "")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif("engine" not in signature(rota.Server.__init__).parameters, reason="this rota has no --engine")
+@pytest.mark.xdist_group("cluster-on-etcd")
+# CI installs it; `.ci/run` says so if it cannot.
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
+def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path) -> None:
+    faults = cluster.number("ROTA_TEST_FAULTS", FAULTS)
+    history, struck = cluster.play(tmp_path, faults, cluster.number("ROTA_TEST_SEED", 1))
+    print(f"{struck}: {history.acknowledged()} commits acknowledged")
+    assert not history.violations(), struck
+    assert len(struck) == faults
+    assert history.acknowledged() > 10 * faults
