@@ -46,7 +46,7 @@ def run(effort: Effort, progress: Progress) -> Report:
     found = _smallest(failures)
     if walk.situations:
         figures |= {"cells": len(reached.cells), "situations": f"{len(reached.situations)} of {len(walk.situations)}"}
-        if not failures and steps >= STEPS_QUICKLY:
+        if not failures and steps >= walk.seen_within:
             found += [f"never reached in {steps:,} steps: {name}" for name in reached.unseen]
     return Report(NAMES[walk.name], not found, seconds, figures, found)
 

@@ -14,7 +14,7 @@ from rota.check.differential.steps import Step
 @dataclass(frozen=True)
 class Walk:
     """`makers` are methods of the class `maker`, as often as each should come; `opening` are the first steps,
-    `situations` what a long walk has to see.
+    `situations` what a walk of `seen_within` steps or more has to see.
     """
 
     name: str
@@ -23,6 +23,7 @@ class Walk:
     configs: Sequence[Mapping[str, int | str]]
     opening: tuple[Step, ...] = ()
     situations: Collection[str] = ()
+    seen_within: int = 20_000
 
 
 CLASSIC = Walk("classic", generators.Maker, generators.MAKERS, generators.CONFIGS)
@@ -41,5 +42,6 @@ CONVERSION = Walk(
     conversion_generators.CONFIGS,
     conversion_generators.OPENING,
     CONVERTED,
+    seen_within=200_000,
 )
 WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER, CONVERSION)}
