@@ -75,11 +75,12 @@ pub fn run() {
         ttl_ms: TTL_MS,
         partitions: PARTITIONS,
         batch_bytes_max: 1 << 20,
+        append_timeout_ms: 5_000,
         info: NodeInfo { addresses: vec![address], version: "1".to_owned(), state: NodeState::Serving },
         clock: SessionClock::of_boot(),
         cluster_id: "cluster".to_owned(),
         random: Box::new(|| u128::from_be_bytes(rota_security::random::bytes().expect("random bytes"))),
-        on_table: Box::new(|_| ()),
+        on_table: Box::new(|_, _| ()),
     };
     let host = Host::start(connect, host).expect("a host");
     let (mail, inbox) = channel();
