@@ -29,6 +29,7 @@ PLAIN = [
     "--users users --sasl SCRAM-SHA-512,PLAIN --allow-plaintext-passwords",
     "--acls ./acls --users users",
     "--sasl OAUTHBEARER --allow-unsecured-tokens --jwks-ca ./ca.pem",
+    "--engine etcd://h1:2379,h2:2379/rota --node-id 1 --ttl-ms=9000",
     "--set a=1 --set=b=2=3 --set a=4",
     "--config {file} --log-format json --nodes 4",
     "--config={file} --set group.max.size=30",
