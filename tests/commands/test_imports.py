@@ -14,8 +14,10 @@ OF_ROTA = [
     "rota._rota",
     "rota.arguments",
     "rota.clock",
+    "rota.cluster",
     "rota.controls",
     "rota.faults",
+    "rota.health",
     "rota.server",
     "rota.trace",
 ]
