@@ -13,7 +13,7 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Client, access::Access, fan_out::FanOut, reply_to::ReplyTo};
+use super::{Client, access::Access, fan_out::FanOut, marker_reply::MarkerReply, reply_to::ReplyTo};
 
 /// Additions of the server to a coordinator's answer.
 #[derive(Debug, Default)]
@@ -71,6 +71,8 @@ pub enum Reply {
     Part(Rc<RefCell<FanOut>>, usize),
     /// A part of the answer to an `OffsetFetch` v10.
     PartById(Rc<RefCell<FanOut>>, usize, FetchIds),
+    /// The answer to the marker of a transaction.
+    Marker(MarkerReply),
     /// No destination: the answer is dropped.
     Discard,
 }
@@ -81,7 +83,7 @@ impl Reply {
         match self {
             Reply::Whole(to, _) => Some(&to.client),
             Reply::Fetched(reply, _) => reply.client(),
-            Reply::Part(..) | Reply::PartById(..) | Reply::Discard => None,
+            Reply::Part(..) | Reply::PartById(..) | Reply::Marker(_) | Reply::Discard => None,
         }
     }
 
@@ -97,6 +99,7 @@ impl Reply {
                 }
                 _ => reply.write(answer),
             },
+            Reply::Marker(reply) => reply.write(answer),
             Reply::Discard => {}
         }
     }

@@ -1,11 +1,14 @@
 //! Markers of transactions that other threads leave for the leaders of their partitions (docs/transactions.md §5).
 
-use rota_core::error::ErrorCode;
+use rota_core::{error::ErrorCode, records::EndTransaction};
 use rota_txn::{CONSUMER_OFFSETS, Marker};
 
-use super::{Node, marker_queues::MarkerOrder, shared_state::SharedState};
+use super::{Node, effects::PartitionSink, marker_queues::MarkerOrder, shared_state::SharedState};
 use crate::{
-    client::marker_reply::MarkerDone,
+    client::{
+        marker_reply::{MarkerDone, MarkerReply},
+        reply::Reply,
+    },
     topics::{AppendToken, MarkerOutcome, error_of},
 };
 
@@ -41,8 +44,7 @@ impl Node {
             self.shared.markers.take(self.shared.place_of(self.place.node_id))
         {
             if topic == CONSUMER_OFFSETS {
-                // Groups have no offsets of transactions yet, and so no markers. The coordinator tries again.
-                done(Err(ErrorCode::CoordinatorLoadInProgress));
+                self.write_group_marker(partition, &marker, done);
                 continue;
             }
             let now_ms = self.clock.now().wall_ms;
@@ -53,10 +55,124 @@ impl Node {
         }
     }
 
+    fn write_group_marker(&mut self, partition: i32, marker: &Marker, done: MarkerDone) {
+        let Some(partition) = u32::try_from(partition).ok().filter(|partition| *partition < self.partitions()) else {
+            return done(Err(ErrorCode::UnknownTopicOrPartition));
+        };
+        let Marker { producer_id, producer_epoch, coordinator_epoch, is_commit, .. } = *marker;
+        let end = EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit };
+        let ticket = self.effects.tickets.issue(Reply::Marker(MarkerReply(done)));
+        let now = self.clock.now();
+        let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
+        let coordinator = owned.unwrap_or(&mut self.elsewhere);
+        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
+        coordinator.write_txn_marker(now, ticket, &end, sink);
+        let deadline_ms = coordinator.next_deadline();
+        self.settle();
+        self.arm_earlier(deadline_ms);
+    }
+
     /// Reports the markers whose appends have ended.
     pub(super) fn marker_ended(&mut self, token: AppendToken, result: &Result<i64, rota_log::LogError>) {
         if let Some(at) = self.markers.iter().position(|wait| wait.token == token) {
             (self.markers.swap_remove(at).done)(error_of(result));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use rota_core::{request::CommitPartition, request::CommitTopic, transactions::TxnOffsetCommit};
+    use rota_txn::TransactionVersion;
+
+    use super::*;
+    use crate::base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
+
+    /// Two nodes in memory; topic `t` has a partition on each.
+    fn nodes() -> (Arc<SharedState>, Vec<Node>) {
+        let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, nodes: 2, listeners: Arc::default() };
+        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        let mut nodes: Vec<Node> = (FIRST_NODE..).take(2).map(|node_id| Node::new(&shared, node_id)).collect();
+        let (topics, random) = nodes[0].topics_mut();
+        topics.create("t", 2, random).unwrap();
+        nodes.iter_mut().for_each(Node::handle_wakeup);
+        (shared, nodes)
+    }
+
+    /// The result of a marker, once each node had a turn.
+    fn write(shared: &SharedState, nodes: &mut [Node], topic: &str, partition: i32) -> Result<(), ErrorCode> {
+        let (sender, result) = mpsc::channel();
+        let marker = Marker {
+            producer_id: 7,
+            producer_epoch: 0,
+            coordinator_epoch: 0,
+            is_commit: true,
+            transaction_version: TransactionVersion::V1,
+        };
+        shared.write_marker(topic, partition, marker, Box::new(move |result| sender.send(result).unwrap()));
+        nodes.iter_mut().for_each(Node::handle_wakeup);
+        result.try_recv().expect("in memory, a marker is durable at once")
+    }
+
+    #[test]
+    fn a_marker_reaches_the_leader_of_its_partition_on_whatever_node() {
+        let (shared, mut nodes) = nodes();
+        for partition in 0..2 {
+            assert_eq!(write(&shared, &mut nodes, "t", partition), Ok(()));
+            let ends: Vec<Option<i64>> = nodes.iter().map(|node| node.topics().log_end("t", partition)).collect();
+            assert_eq!(ends.iter().flatten().collect::<Vec<_>>(), [&1], "one of them leads it");
+        }
+        for (topic, partition) in [("t", 2), ("t", -1), ("u", 0), (CONSUMER_OFFSETS, 50), (CONSUMER_OFFSETS, -1)] {
+            let result = write(&shared, &mut nodes, topic, partition);
+            assert_eq!(result, Err(ErrorCode::UnknownTopicOrPartition), "{topic}-{partition}");
+        }
+    }
+
+    #[test]
+    fn a_marker_of_groups_makes_their_offsets_visible() {
+        let (shared, mut nodes) = nodes();
+        let partition = nodes[0].partition_of("g");
+        let owner = nodes.iter().position(|node| node.coordinator(partition).is_some()).unwrap();
+        let node = &mut nodes[owner];
+        let partitions = [CommitPartition { index: 0, offset: 5, leader_epoch: -1, metadata: None }];
+        let commit = TxnOffsetCommit {
+            version: 3,
+            group_id: Some("g"),
+            producer_id: 7,
+            producer_epoch: 0,
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            topics: &[CommitTopic { name: "t", topic_id: 0, partitions: &partitions }],
+        };
+        let (ticket, now) = (node.effects.tickets.issue(Reply::Discard), node.clock.now());
+        let coordinator = node.coordinators[partition as usize].as_mut().unwrap();
+        let sink = &mut PartitionSink::of(&mut node.effects, coordinator, now);
+        coordinator.txn_offset_commit(now, ticket, &commit, sink);
+        node.settle();
+        let offsets = |nodes: &[Node]| nodes[owner].coordinator(partition).unwrap().offset_count();
+        assert_eq!(offsets(&nodes), 0);
+        assert_eq!(write(&shared, &mut nodes, CONSUMER_OFFSETS, partition as i32), Ok(()));
+        assert_eq!(offsets(&nodes), 1);
+    }
+
+    #[test]
+    fn a_node_that_has_lost_a_partition_refuses_its_markers() {
+        let (_shared, mut nodes) = nodes();
+        let partition = nodes[0].partition_of("g") as i32;
+        let other = nodes.iter_mut().find(|node| node.coordinator(partition as u32).is_none()).unwrap();
+        let (sender, result) = mpsc::channel();
+        let done: MarkerDone = Box::new(move |result| sender.send(result).unwrap());
+        let marker = Marker {
+            producer_id: 7,
+            producer_epoch: 0,
+            coordinator_epoch: 0,
+            is_commit: true,
+            transaction_version: TransactionVersion::V1,
+        };
+        other.write_group_marker(partition, &marker, done);
+        assert_eq!(result.try_recv(), Ok(Err(ErrorCode::NotCoordinator)));
     }
 }
