@@ -224,7 +224,7 @@ def test_both_engines_give_the_same_bytes(
         (["--engine", "local", "--output", "tables"], "--engine is `local`: --output needs Spark, leave out --engine"),
         (["--engine", "local", "--follow"], "--follow needs Spark"),
         (["--follow", "--junit", "audit.xml"], "need an end: leave out --follow"),
-        (["--fail-on", "never"], "'violation', 'observation', 'nothing'"),
+        (["--fail-on", "never"], "--fail-on is `never`: give one of violation, observation, nothing"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
