@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustix::time::{ClockId, clock_gettime};
+use rota_log::files::platform::boot_time_ms;
 
 /// A clock in milliseconds that never falls, and goes on while the machine sleeps.
 #[derive(Clone)]
@@ -15,12 +15,9 @@ impl std::fmt::Debug for SessionClock {
 }
 
 impl SessionClock {
-    /// `CLOCK_BOOTTIME` of this machine.
+    /// This machine's own: `CLOCK_BOOTTIME` on Linux.
     pub fn of_boot() -> SessionClock {
-        SessionClock::new(|| {
-            let now = clock_gettime(ClockId::Boottime);
-            now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
-        })
+        SessionClock::new(boot_time_ms)
     }
 
     /// Another clock, for tests.

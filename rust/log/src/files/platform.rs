@@ -1,4 +1,5 @@
-//! What differs between operating systems: reads and writes at a position, owners, and what makes names and locks durable.
+//! What differs between operating systems: reads and writes at a position, owners, what makes names and locks durable, and
+//! the clock that goes on while the machine sleeps.
 //! Nothing else in the workspace calls an operating system's own interface (`tests/checks/test_platforms.py`).
 
 use std::{
@@ -57,6 +58,18 @@ pub fn lock_as_kafka(file: &File) -> io::Result<()> {
     })
 }
 
+/// Returns the milliseconds of a clock that never falls, and goes on while the machine sleeps.
+#[cfg(unix)]
+pub fn boot_time_ms() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    // On macOS this one goes on, too.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
+}
+
 /// Reads at a position, and returns how many bytes.
 #[cfg(windows)]
 pub fn read_at(file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
@@ -103,11 +116,24 @@ pub fn lock_as_kafka(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the milliseconds of a clock that never falls, and goes on while the machine sleeps: since the first call.
+#[cfg(windows)]
+pub fn boot_time_ms() -> u64 {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed().as_millis() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn the_clock_of_the_machine_never_falls() {
+        let times = [(); 100].map(|()| boot_time_ms());
+        assert!(times.is_sorted(), "{times:?}");
+    }
 
     #[test]
     fn permissions_are_kept_and_a_file_in_the_place_of_another_has_another_number() {
