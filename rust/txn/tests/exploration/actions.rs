@@ -78,9 +78,11 @@ impl World {
                         actions.push(Action::Init(client, true));
                     }
                 }
+                // By the first protocol, data that is late would join a transaction that has no end within the bounds.
+                let may_add = is_first && (self.left.ends > 0 || !self.bounds.is_late);
                 for at in 0..self.parts.len() {
                     let is_added = this.added.contains(&at);
-                    if is_first && !is_added {
+                    if may_add && !is_added {
                         actions.push(Action::Add(client, at));
                     }
                     if self.left.writes > 0 && (is_added || !is_first) {
