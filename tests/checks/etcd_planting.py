@@ -82,5 +82,5 @@ def build() -> Path:
 def ran(program: Path, test: str, bug: str = "") -> subprocess.CompletedProcess[str]:
     """One test, with a bug or without."""
     command = [str(program), "--exact", test, "--nocapture"]
-    environment = os.environ | {VARIABLE: bug, "RUST_BACKTRACE": "0", "ROTA_TEST_ETCD": "required"}
+    environment = os.environ | {VARIABLE: bug, "RUST_BACKTRACE": "0", "TEST_ETCD": "required"}
     return subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -19,8 +19,8 @@ pub fn is_installed() -> bool {
     if found.is_ok_and(|status| status.success()) {
         return true;
     }
-    let is_required = std::env::var("ROTA_TEST_ETCD").is_ok_and(|value| value == "required");
-    assert!(!is_required, "etcd is not installed, and ROTA_TEST_ETCD=required");
+    let is_required = std::env::var("TEST_ETCD").is_ok_and(|value| value == "required");
+    assert!(!is_required, "etcd is not installed, and TEST_ETCD=required");
     eprintln!("skipped: etcd is not on the PATH (Debian: etcd-server)");
     false
 }

@@ -1,5 +1,5 @@
 //! The engine on a real etcd: members are started, killed, paused and filled by the tests. Without `etcd` on the `PATH`
-//! every test passes and says that it was skipped; `ROTA_TEST_ETCD=required` makes this a failure.
+//! every test passes and says that it was skipped; `TEST_ETCD=required` makes this a failure.
 
 mod access;
 mod answers;
