@@ -238,7 +238,7 @@ def test_options_that_do_not_go_together_are_refused(
 
 
 def test_a_log_is_audited_without_java_and_pyarrow(planted: Path) -> None:
-    hidden = "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'pyspark')); from rota.cli import main; main()"
+    hidden = "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'pyspark')); from rota.__main__ import run; run()"
     command = [sys.executable, "-c", hidden, "audit", str(planted), "--json"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, env={"PATH": "/nonexistent"})
     assert (ended.returncode, ended.stderr) == (1, "")

@@ -24,6 +24,7 @@ OTHER_MEANINGS = {
     ("assign", "--assignor"): "a server's assignors have names that no consumer of the demo knows",
     ("simulate", "--journal"): "worlds have no data directory in which the journal could be",
     ("audit", "--group"): "the groups of a log are chosen by a pattern",
+    ("audit", "--engine"): "what checks the logs; that of a server is the store that servers share",
     ("audit", "--once"): "it ends with the log, which is not a number of looks",
     ("groups describe", "--members"): "Kafka's own option",
     ("groups describe", "--state"): "Kafka's own option",

@@ -70,7 +70,7 @@ def test_import_rota_loads_little() -> None:
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        ("audit DIR", "audit"),
+        ("audit --engine spark DIR", "audit"),
         ("audit --follow DIR", "audit"),
         ("check proofs", "check"),
         ("check proofs --explain S3", "check"),

@@ -240,6 +240,7 @@ def test_every_exception_is_a_rota_error_with_a_docstring() -> None:
 def test_everything_compiled_is_exported_and_documented() -> None:
     # what has a face of its own in Python, and the vocabulary
     private = {
+        "AuditFold",
         "AuditRows",
         "BenchCrowd",
         "DataLog",
@@ -252,6 +253,8 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "assign_names",
         "audit_ahead",
         "audit_columns",
+        "audit_decode",
+        "audit_promises",
         "audit_ranges",
         "audit_records",
         "audit_replay",
@@ -266,6 +269,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "bench_storm",
         "bench_syncs",
         "certify_names",
+        "check_tls",
         "consumer_record",
         "edit_entry",
         "exploration_bounds",
