@@ -228,13 +228,14 @@ impl Coordinator {
     pub(crate) fn offset_fetch(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetFetch<'_>) {
         let topics = request.topics.map(|topics| topics.iter().map(wanted).collect());
         let fetch = WaitingFetch { ticket, group_id: request.group_id.unwrap_or("").into(), topics };
+        let is_stable = request.require_stable;
         match self.newest_write_in_flight(&fetch.group_id) {
-            Some(append_id) if request.require_stable => {
+            Some(append_id) if is_stable => {
                 let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
                 let operation = Operation::StableFetch(Box::new(fetch));
                 self.purgatory.watch(deadline, &[WatchKey::Append(append_id)], operation);
             }
-            _ => self.answer_fetch(step, &fetch, request.require_stable),
+            _ => self.answer_fetch(step, &fetch, is_stable),
         }
     }
 
