@@ -85,6 +85,16 @@ impl PendingOffsets {
         places.entry(place).or_default().insert(producer_id, offset);
     }
 
+    /// A later record of no transaction sets a partition's offset, or removes it.
+    #[cold]
+    pub fn overwrite(&mut self, group_id: &str, topic: &str, partition: i32, is_set: bool) {
+        if is_set {
+            self.supersede(group_id, topic, partition, u64::MAX);
+        } else {
+            self.drop_place(group_id, topic, partition);
+        }
+    }
+
     /// The group got an offset from a later record than the pending ones before `order`: they change nothing any more.
     pub fn supersede(&mut self, group_id: &str, topic: &str, partition: i32, order: u64) {
         // A key with borrowed parts cannot be looked up, and a transaction has few partitions.
