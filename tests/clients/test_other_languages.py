@@ -13,6 +13,7 @@ import pytest
 
 import rota
 from harness.go import UnreachableError, built
+from tests.clients.eventually import eventually
 from tests.docs.test_any_language import EXAMPLES, installed, needs
 
 pytestmark = pytest.mark.clients
@@ -141,5 +142,11 @@ def test_a_client_with_wrong_settings_is_refused_and_both_sides_say_why(
     said = wrong.says[program[0] == "node"]
     assert error != ""
     assert said.lower() in error.lower(), error
-    lines = [*server.refused_connections(), *server.denied_requests()]
-    assert any(wrong.line in line for line in lines), lines
+    lines: list[str] = []
+
+    def found() -> bool:
+        # The client may see the error before the server writes its line.
+        lines.extend([*server.refused_connections(), *server.denied_requests()])
+        return any(wrong.line in line for line in lines)
+
+    eventually(found, WITHIN_S, f"a line with {wrong.line!r}", lambda: "\n".join(lines))

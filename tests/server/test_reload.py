@@ -22,6 +22,7 @@ from rota.conform.wire import Connection as SecureConnection
 from rota.conform.wire import Limits, WireError
 from rota.security import Certificate
 from tests.clients.eventually import eventually
+from tests.refusals import wait_for_refusal
 
 WITHIN_S = 60
 
@@ -206,7 +207,7 @@ def test_clients_of_a_ca_that_is_no_longer_trusted_are_refused(files: Files) -> 
         # Sessions of before are not resumed: they would not be verified again.
         with pytest.raises((OSError, ClosedError)), connected(server, context, session) as connection:
             asks_versions(connection)
-        assert "cannot be verified" in server.refused_connections()[0]
+        wait_for_refusal(server, "cannot be verified")
 
 
 def secured(server: rota.Server, user: str, password: str) -> SecureConnection:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import rota
 from harness.raw import API_VERSIONS, DESCRIBE_CONFIGS, ClosedError, Connection, Reader, frame, i16, i32, string
 from rota.security import client_config
+from tests.refusals import wait_for_refusal
 
 WITHIN_S = 30
 KEY_BYTES = "PRIVATE KEY"
@@ -93,12 +94,7 @@ def test_an_older_version_of_tls_is_refused(server: rota.Server) -> None:
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
         connected(server, context)
-    assert_says(server, "has no TLS version or cipher in common")
-
-
-def assert_says(server: rota.Server, text: str) -> None:
-    lines = server.refused_connections()
-    assert any(text in line for line in lines), lines
+    wait_for_refusal(server, "has no TLS version or cipher in common")
 
 
 def test_more_than_a_socket_takes_goes_both_ways(server: rota.Server) -> None:
@@ -146,14 +142,14 @@ def test_plaintext_on_a_tls_listener_is_closed_with_an_alert_and_a_line(server: 
     with rota.Server(tls=True) as own, Connection((own.host, own.port)) as connection:
         connection.send(frame(API_VERSIONS, 0))
         assert end_of(connection.socket)[:2] in (b"", b"\x15\x03")
-        assert_says(own, "sent no TLS handshake to a TLS listener: set security.protocol=SSL")
+        wait_for_refusal(own, "sent no TLS handshake to a TLS listener: set security.protocol=SSL")
 
 
 def test_tls_on_a_plaintext_listener_is_closed_without_a_byte_and_with_a_line() -> None:
     with rota.Server() as own, Connection((own.host, own.port)) as connection:
         connection.send(HELLO)
         assert end_of(connection.socket) == b""
-        assert_says(own, "sent a TLS handshake to a listener without TLS: set security.protocol=PLAINTEXT")
+        wait_for_refusal(own, "sent a TLS handshake to a listener without TLS: set security.protocol=PLAINTEXT")
 
 
 def test_a_client_in_a_loop_leaves_one_line() -> None:
@@ -173,7 +169,7 @@ def test_a_silent_client_counts_as_a_connection_until_its_time_is_over() -> None
             with Connection((own.host, own.port), WITHIN_S) as other:
                 assert end_of(other.socket) == b""
             end_of(slow.socket)
-        assert_says(own, "did not complete the TLS handshake within 10 s")
+        wait_for_refusal(own, "did not complete the TLS handshake within 10 s")
         with connected(own) as connection:
             assert asks_versions(connection)
 
