@@ -23,20 +23,19 @@ class Forwarding:
         """HOST:PORT."""
         return f"127.0.0.1:{self._port}"
 
-    def serve(self, target: tuple[str, int], connections: int | None = None) -> None:
-        """Forward so many connections to `target`, and refuse more while those last; None: all."""
-        self._start(self._accept, target, connections)
+    def serve(self, target: tuple[str, int]) -> None:
+        """Forward new connections to `target`, from now on or after `refuse`."""
+        if self._listener.fileno() == -1:
+            self._listener = socket.create_server(("127.0.0.1", self._port))
+        self._start(self._accept, self._listener, target)
 
-    def serve_again(self, target: tuple[str, int]) -> None:
-        """Forward all connections after the port has refused some."""
-        self._listener = socket.create_server(("127.0.0.1", self._port))
-        self.serve(target)
+    def refuse(self) -> None:
+        """Refuse new connections. Those that there are last."""
+        _end(self._listener)
 
     def close(self) -> None:
         for one in [self._listener, *self._sockets]:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+            _end(one)
         for thread in self._threads:
             thread.join()
 
@@ -44,18 +43,23 @@ class Forwarding:
         self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
         self._threads[-1].start()
 
-    def _accept(self, target: tuple[str, int], connections: int | None) -> None:
-        # `close` ends the loop with an OSError.
-        with self._listener, contextlib.suppress(OSError):
-            until = None if connections is None else self.accepted + connections
-            while self.accepted != until:
-                client, _ = self._listener.accept()
+    def _accept(self, listener: socket.socket, target: tuple[str, int]) -> None:
+        # `refuse` and `close` end the loop with an OSError.
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
                 self._sockets.append(client)
                 self.accepted += 1
                 server = socket.create_connection(target)
                 self._sockets.append(server)
                 for source, sink in ((client, server), (server, client)):
                     self._start(_copy, source, sink)
+
+
+def _end(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+import json
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
@@ -16,53 +17,41 @@ from .eventually import eventually
 from .forwarding import Forwarding
 
 WITHIN_S = 60
-BOOTSTRAP_AND_NODE = 2
-"""The connections that kafka-python makes before that to the coordinator."""
+TIMES_MAX = 2**31 - 1
 
 pytestmark = [pytest.mark.only_on_rota, pytest.mark.clients]
 
 
-class Lookups(logging.Handler):
-    """Counts the lookups of the coordinator since the last connection that failed."""
+def test_kafka_python_joins_when_the_address_of_its_coordinator_accepts_connections_again() -> None:
+    """How often kafka-python looks up the coordinator meanwhile depends on its release and on the machine."""
+    answers: list[str] = []
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.since_refused = 0
-        self.refused = 0
+    def note(line: dict[str, Any]) -> None:
+        if (line["event"], line["api"]) == ("answer", "FindCoordinator"):
+            answers.append(json.dumps(line["fields"]))
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.msg.startswith("Connection failed"):
-            self.refused += 1
-            self.since_refused = 0
-        elif record.msg.startswith("Sending group coordinator request"):
-            self.since_refused += 1
-
-
-def test_kafka_python_looks_up_a_coordinator_that_refuses_connections_without_a_pause_until_it_accepts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lookups = Lookups()
-    for name in ("kafka.coordinator", "kafka.net.manager"):
-        monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
-        monkeypatch.setattr(logging.getLogger(name), "handlers", [lookups])
     port = Forwarding()
-    with contextlib.closing(port), rota.Server(settings=SETTINGS, advertise=port.address) as server:
+    with contextlib.closing(port), rota.Server(settings=SETTINGS, advertise=port.address, trace=note) as server:
         server.create_topic("orders")
-        port.serve((server.host, server.port), BOOTSTRAP_AND_NODE)
+        port.serve((server.host, server.port))
+        lookups = server.faults.inject_error("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=TIMES_MAX)
         consumer = KafkaConsumer(
             "orders", group_id="readers", bootstrap_servers=port.address, reconnect_backoff_max_ms=1_000
         )
         with contextlib.closing(consumer):
 
-            def spins() -> bool:
+            def answered(error: str) -> int:
                 consumer.poll(timeout_ms=100)
-                # With its `retry_backoff_ms` of 100 between lookups there would be 12 in the longest backoff.
-                return lookups.refused > 0 and lookups.since_refused > 24
+                return sum(error in answer for answer in answers)
 
-            eventually(spins, WITHIN_S, "it looks up the coordinator without a pause")
+            # The node's connection is there, so that only the coordinator's is refused.
+            eventually(lambda: answered("COORDINATOR_NOT_AVAILABLE"), WITHIN_S, "it asks for the coordinator")
+            port.refuse()
+            lookups.cancel()
+            eventually(lambda: answered("NONE") > 1, WITHIN_S, "it asks again for a coordinator that refuses it")
             assert server.groups() == []
 
-            port.serve_again((server.host, server.port))
+            port.serve((server.host, server.port))
             server.wait_until_stable("readers", members=1, poll=lambda: consumer.poll(timeout_ms=100))
 
 
