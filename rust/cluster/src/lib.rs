@@ -10,12 +10,15 @@
 //! | [`ClusterTable`] | the cluster as a node sees it |
 //! | [`notes`] | what nodes write beside the protocol: addresses, plan, settings |
 //! | [`planner`] | which node should have which partition |
+//! | [`operator`] | what an operator asks, as notes |
+//! | [`ClusterStats`] | counts for metrics |
 
 // Layers, lowest first. A module imports from its own layer and from the layers above it in this list; a test checks
 // this.
 
 // What nodes say and plan.
 pub mod notes;
+pub mod operator;
 pub mod planner;
 
 // Engines, time and bytes.
@@ -24,6 +27,7 @@ mod clock;
 mod engine;
 mod members;
 mod memory;
+mod stats;
 mod table;
 
 // What a host shares with the serving thread.
@@ -41,4 +45,5 @@ pub use host::{Connect, Host, HostConfig, OnTable};
 pub use log::ClusterLog;
 pub use memory::{Faults, MemoryEngine, MemoryLink};
 pub use session::{Change, Session};
+pub use stats::{ClusterStats, Handover};
 pub use table::{ClusterTable, NodeRow, PartitionRow, Standing};

@@ -34,6 +34,8 @@ pub(crate) enum Message {
     PutNotes(Vec<PutNote>, SyncSender<Result<Revision, String>>),
     /// A note was written or refused, or its outcome is unknown.
     NoteEnded,
+    /// The engine was asked how full it is.
+    Usage(Outcome),
     /// A partition's content is compacted.
     Compacted(PartitionId, Epoch, Result<(i64, Vec<Chunk>), String>),
     /// Give everything up, and answer when that is done.

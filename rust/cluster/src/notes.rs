@@ -116,13 +116,16 @@ pub struct NodeInfo {
     pub version: String,
     /// Whether it wants partitions.
     pub state: NodeState,
+    /// When its process began, in milliseconds since 1970 by its own clock, for operators; 0: it did not say.
+    pub started_ms: u64,
 }
 
 impl NodeInfo {
     /// As a note.
     pub fn written(&self) -> Vec<u8> {
-        let mut text = format!("version={}\nstate={}\n", self.version, self.state.name());
-        for Address { listener, host, port } in &self.addresses {
+        let NodeInfo { version, state, started_ms, addresses } = self;
+        let mut text = format!("version={version}\nstate={}\nstarted.ms={started_ms}\n", state.name());
+        for Address { listener, host, port } in addresses {
             let _always = writeln!(text, "listener={listener} {port} {host}");
         }
         text.into()
@@ -135,6 +138,7 @@ impl NodeInfo {
             match name.as_str() {
                 "version" => info.version = value,
                 "state" => info.state = NodeState::NAMES.iter().find(|(_, name)| *name == value)?.0,
+                "started.ms" => info.started_ms = value.parse().ok()?,
                 "listener" => {
                     let mut parts = value.splitn(3, ' ');
                     let (listener, port, host) = (parts.next()?, parts.next()?, parts.next()?);
@@ -215,7 +219,7 @@ mod tests {
         let settings = ClusterSettings { id: "abc".to_owned(), partitions: 16, ttl_ms: 5_000 };
         assert_eq!(ClusterSettings::read(&settings.written()), Some(settings));
         let addresses = vec![Address { listener: "PLAINTEXT".to_owned(), host: "::1".to_owned(), port: 9092 }];
-        let info = NodeInfo { addresses, version: "1.2".to_owned(), state: NodeState::Leaving };
+        let info = NodeInfo { addresses, version: "1.2".to_owned(), state: NodeState::Leaving, started_ms: 7 };
         assert_eq!(NodeInfo::read(&info.written()), Some(info));
         let plan = Plan(vec![Some(NodeId(1)), None, Some(NodeId(30))]);
         assert_eq!(plan.written(), b"1,-1,30");

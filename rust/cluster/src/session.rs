@@ -67,6 +67,11 @@ impl Session {
         self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time by the session's clock in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     /// Sets what wakes the serving thread, once.
     pub fn on_mail(&self, wake: impl Fn() + Send + Sync + 'static) {
         // A second one would wake a thread that serves nothing.

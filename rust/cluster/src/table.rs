@@ -32,6 +32,8 @@ pub struct PartitionRow {
     pub planned: Option<NodeId>,
     /// Which node answers, or will soon; `None`: none.
     pub coordinator: Option<NodeId>,
+    /// Since when the planned node does not hold the partition, by this node's clock; `None`: it does.
+    pub moving_since_ms: Option<u64>,
 }
 
 /// What this node does.

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
+use bytes::Bytes;
 use rota_engine::{
-    HistoryId, Meta, Outcome, PartitionId, Request, View,
+    HistoryId, Meta, Outcome, PartitionId, Request, Revision, View,
     requests::{Answer, Append, Body, Content, PutHead, Read, Trim, Usage},
 };
 use tokio::{sync::watch, task::JoinHandle};
@@ -11,9 +12,10 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     compaction::{self, Own},
     grpc::{Failure, code},
-    keys::Keys,
+    image::Image,
+    keys::{self, Keys},
     line::{Line, Shared},
-    proto::{RangeResponse, TxnRequest, TxnResponse},
+    proto::{RangeRequest, RangeResponse, TxnRequest, TxnResponse},
     requests::{self, Mapped, check, guarded, head::HeadOver, read, tail, trim::TrimOver},
     space,
     txn::{self, Malformed, is_absent, put, when},
@@ -29,6 +31,9 @@ pub const APPENDS_MAX: usize = 32;
 /// A transaction has at most so many bytes of appends. etcd takes 1.5 MiB.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 
+/// Other clusters that an error names.
+const PREFIXES_MAX: usize = 8;
+
 const TXN: &str = "/etcdserverpb.KV/Txn";
 const RANGE: &str = "/etcdserverpb.KV/Range";
 
@@ -37,6 +42,8 @@ const RANGE: &str = "/etcdserverpb.KV/Range";
 pub enum OpenError {
     /// No member answered as it should.
     Failed(String, Failure),
+    /// No cluster has this prefix. The prefixes that some have.
+    NoCluster(String, Vec<String>),
     /// The content was written by a later version of rota.
     NewerFormat(String, u32),
 }
@@ -45,6 +52,16 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Failed(engine, failure) => write!(f, "engine {engine}: {failure}"),
+            OpenError::NoCluster(engine, others) if others.is_empty() => {
+                write!(
+                    f,
+                    "engine {engine}: no cluster has this prefix: start a server with it first, or give another one"
+                )
+            }
+            OpenError::NoCluster(engine, others) => {
+                let others = others.join(", ");
+                write!(f, "engine {engine}: no cluster has this prefix; there are {others}")
+            }
             OpenError::NewerFormat(engine, format) => write!(
                 f,
                 "engine {engine}: its content has format {format}, this rota writes format {FORMAT}: start a newer rota"
@@ -90,19 +107,82 @@ impl EtcdEngine {
     /// whose tasks then carry the connections.
     pub async fn open(config: Config) -> Result<EtcdEngine, OpenError> {
         let name = config.name();
-        let (keys, shared) = (Keys::new(&config.prefix), Shared::new(config));
-        let lanes = (0..shared.config.lanes.max(1)).map(|lane| Line::new(&shared, lane)).collect();
-        let (control, bulk) = (Line::new(&shared, 0), Line::new(&shared, 1));
-        let (views, _) = watch::channel(None);
-        let (own, tasks) = (Arc::default(), std::sync::Mutex::default());
-        let inner = Inner { shared, keys, control, bulk, lanes, views, own, tasks };
-        let engine = EtcdEngine { inner: Arc::new(inner) };
+        let engine = EtcdEngine::of(config);
         let meta = engine.begin().await.map_err(|failure| OpenError::Failed(name.clone(), failure))?;
         if meta.format > FORMAT {
             return Err(OpenError::NewerFormat(name, meta.format));
         }
         engine.watch();
         Ok(engine)
+    }
+
+    /// Connects for an operator: writes nothing, and watches nothing. Errors: there is no cluster.
+    pub async fn attach(config: Config) -> Result<EtcdEngine, OpenError> {
+        let name = config.name();
+        let engine = EtcdEngine::of(config);
+        let failed = |failure| OpenError::Failed(name.clone(), failure);
+        let meta = engine.image().await.map_err(failed)?.meta;
+        if meta.history == HistoryId(0) {
+            return Err(OpenError::NoCluster(name.clone(), engine.prefixes().await));
+        }
+        if meta.format > FORMAT {
+            return Err(OpenError::NewerFormat(name, meta.format));
+        }
+        Ok(engine)
+    }
+
+    fn of(config: Config) -> EtcdEngine {
+        let (keys, shared) = (Keys::new(&config.prefix), Shared::new(config));
+        let lanes = (0..shared.config.lanes.max(1)).map(|lane| Line::new(&shared, lane)).collect();
+        let (control, bulk) = (Line::new(&shared, 0), Line::new(&shared, 1));
+        let (views, _) = watch::channel(None);
+        let (own, tasks) = (Arc::default(), std::sync::Mutex::default());
+        let inner = Inner { shared, keys, control, bulk, lanes, views, own, tasks };
+        EtcdEngine { inner: Arc::new(inner) }
+    }
+
+    /// The small keys at present, linearizable. Each attempt goes to another member.
+    pub async fn image(&self) -> Result<View, Failure> {
+        let view = self.inner.keys.view();
+        let request = RangeRequest { key: view.start, range_end: view.end, ..RangeRequest::default() };
+        let answer = self.ranged(&request).await?;
+        let header = answer.header.as_ref().ok_or(Failure::Malformed("a range without a header"))?;
+        let image = Image::read(&self.inner.keys, &answer.kvs);
+        Ok(image.view(Revision(header.revision as u64))?)
+    }
+
+    /// Reads keys. Each attempt goes to another member.
+    async fn ranged(&self, request: &RangeRequest) -> Result<RangeResponse, Failure> {
+        let mut last = Failure::Timeout;
+        for _ in 0..=self.inner.shared.config.endpoints.len() {
+            match self.inner.control.unary(RANGE, request).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) if failure.is_final() => return Err(failure),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
+    /// The prefixes of some clusters, for an operator who gave a wrong one. None if the user may not look.
+    async fn prefixes(&self) -> Vec<String> {
+        let (mut found, mut start) = (Vec::new(), Bytes::from_static(b"/"));
+        for _ in 0..PREFIXES_MAX {
+            let request = RangeRequest {
+                key: start.clone(),
+                range_end: Bytes::from_static(b"0"),
+                limit: 1,
+                keys_only: true,
+                ..RangeRequest::default()
+            };
+            let Ok(answer) = self.ranged(&request).await else { break };
+            let Some(kv) = answer.kvs.first() else { break };
+            let Some(prefix) = keys::prefix_of(&kv.key) else { break };
+            // The next prefix: `0` follows the slash.
+            start = format!("{prefix}0").into();
+            found.push(prefix);
+        }
+        found
     }
 
     /// The first node to start writes a history; all others find it.
@@ -328,7 +408,7 @@ fn outcome(ended: Result<Answer, Failure>) -> Outcome {
     }
 }
 
-fn random() -> Result<u128, Failure> {
+pub(crate) fn random() -> Result<u128, Failure> {
     let bytes = rota_security::random::bytes::<16>().ok_or(Failure::Malformed("no random numbers"))?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid().as_u128())
 }

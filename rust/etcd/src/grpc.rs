@@ -27,6 +27,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 pub mod code {
     /// A malformed request, and some refusals of credentials.
     pub const INVALID_ARGUMENT: u32 = 3;
+    /// The user has no right to the keys.
+    pub const PERMISSION_DENIED: u32 = 7;
     /// No space, or too many requests.
     pub const RESOURCE_EXHAUSTED: u32 = 8;
     /// A revision that was compacted, or that is yet to come.
@@ -53,6 +55,19 @@ pub enum Failure {
     Malformed(&'static str),
     /// A version of etcd that rota does not work with.
     Refused(String),
+}
+
+impl Failure {
+    /// Whether another member would say the same.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Failure::Refused(_) => true,
+            Failure::Status { code, message: _ } => {
+                matches!(*code, code::INVALID_ARGUMENT | code::PERMISSION_DENIED | code::UNAUTHENTICATED)
+            }
+            Failure::Connection(_) | Failure::Timeout | Failure::Malformed(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Failure {

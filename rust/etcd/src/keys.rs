@@ -134,6 +134,13 @@ impl Keys {
     }
 }
 
+/// The cluster's prefix in a key that rota wrote: what comes before the first `/v/` or `/d/`.
+pub fn prefix_of(key: &[u8]) -> Option<String> {
+    let key = std::str::from_utf8(key).ok()?;
+    let ends = ["/v/", "/d/"].iter().filter_map(|part| key.find(part));
+    ends.min().map(|end| key[..end].to_owned())
+}
+
 fn hex<T: TryFrom<u64>>(digits: &[u8]) -> Option<T> {
     let digits = std::str::from_utf8(digits).ok()?;
     T::try_from(u64::from_str_radix(digits, 16).ok()?).ok()

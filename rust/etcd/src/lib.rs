@@ -44,11 +44,13 @@ pub mod engine;
 
 mod cluster;
 pub mod mend;
+pub mod operator;
 
 pub use compaction::CompactionSchedule;
 pub use engine::{EtcdEngine, FORMAT, OpenError};
 pub use grpc::Failure;
 pub use mend::Alarm;
+pub use operator::{ChangeError, Operator};
 pub use space::{Member, MemberStatus};
 pub use tls::ClientTlsFiles;
 pub use url::{BadUrl, Config, Endpoint, User};

@@ -88,7 +88,9 @@ impl EtcdEngine {
             match member.status {
                 Ok(before) => {
                     self.defragment(&member.endpoint).await?;
-                    tell(&format!("defragmented {} ({} bytes before)", member.endpoint, before.used.file_bytes));
+                    let after = space::of_member(self.shared(), &member.endpoint).await?;
+                    let (before, after) = (before.used.file_bytes, after.used.file_bytes);
+                    tell(&format!("defragmented {}: {before} to {after} bytes", member.endpoint));
                 }
                 Err(failure) => tell(&format!("left {} alone: {failure}", member.endpoint)),
             }

@@ -37,8 +37,7 @@ pub(crate) async fn members(shared: &Arc<Shared>) -> Vec<Member> {
     for (index, endpoint) in shared.config.endpoints.iter().cloned().enumerate() {
         let shared = Arc::clone(shared);
         asked.spawn(async move {
-            let status = timeout(shared.config.timeout, shared.connect(&endpoint)).await;
-            let status = status.unwrap_or(Err(Failure::Timeout)).map(|(_, status)| member_status(&shared, status));
+            let status = of_member(&shared, &endpoint).await;
             (index, Member { endpoint, status })
         });
     }
@@ -48,6 +47,12 @@ pub(crate) async fn members(shared: &Arc<Shared>) -> Vec<Member> {
     }
     members.sort_by_key(|(index, _)| *index);
     members.into_iter().map(|(_, member)| member).collect()
+}
+
+/// Asks one member.
+pub(crate) async fn of_member(shared: &Shared, endpoint: &Endpoint) -> Result<MemberStatus, Failure> {
+    let status = timeout(shared.config.timeout, shared.connect(endpoint)).await;
+    status.unwrap_or(Err(Failure::Timeout)).map(|(_, status)| member_status(shared, status))
 }
 
 fn member_status(shared: &Shared, status: StatusResponse) -> MemberStatus {

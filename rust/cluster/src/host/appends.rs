@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    rc::Rc,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -12,6 +13,7 @@ use rota_engine::{
     requests::Body,
 };
 use rota_log::{Completion, Completions, LogError, Operation};
+use tokio::time::Instant;
 
 use super::Running;
 use crate::{
@@ -218,8 +220,11 @@ impl Running<'_> {
             lane.is_busy = true;
             let (calls, requests) = lane.next_call();
             let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+            let shared = Rc::clone(&self.shared);
             tokio::task::spawn_local(async move {
+                let began = Instant::now();
                 let outcomes = engine.append_all(at, &requests).await;
+                shared.count(|stats| stats.appended(began.elapsed(), &outcomes));
                 if outcomes.contains(&Outcome::SpaceExhausted) {
                     tokio::time::sleep(PAUSE).await;
                 }

@@ -8,6 +8,7 @@ mod appends;
 mod joining;
 mod ownership;
 mod snapshots;
+mod space;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,6 +49,7 @@ use crate::{
     messages::Message,
     notes::{NodeInfo, NodeState, Plan},
     session::Session,
+    stats::ClusterStats,
     table::{ClusterTable, Standing, reason},
 };
 
@@ -94,6 +96,7 @@ pub struct Host {
     /// The log under the coordinators.
     pub log: Arc<ClusterLog>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
+    stats: Arc<Mutex<ClusterStats>>,
     messages: UnboundedSender<Message>,
     thread: Option<JoinHandle<()>>,
 }
@@ -122,16 +125,26 @@ impl Host {
             partitions: config.partitions,
             batch_bytes_max: config.batch_bytes_max,
         });
-        let table = Arc::<Mutex<Arc<ClusterTable>>>::default();
-        let shared =
-            Shared { session: Arc::clone(&session), shelf, table: Arc::clone(&table), messages: messages.clone() };
-        let host = Host { session, log, table, messages, thread: None };
+        let (table, stats) = (Arc::<Mutex<Arc<ClusterTable>>>::default(), Arc::<Mutex<ClusterStats>>::default());
+        let shared = Shared {
+            session: Arc::clone(&session),
+            shelf,
+            table: Arc::clone(&table),
+            stats: Arc::clone(&stats),
+            messages: messages.clone(),
+        };
+        let host = Host { session, log, table, stats, messages, thread: None };
         (host, move || Box::pin(run(connect, config, shared, inbox)))
     }
 
     /// The cluster as this node sees it.
     pub fn table(&self) -> Arc<ClusterTable> {
         Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts of this node's work.
+    pub fn stats(&self) -> ClusterStats {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gives everything up: other nodes need not wait for this one. The result arrives when that is done.
@@ -173,7 +186,14 @@ struct Shared {
     session: Arc<Session>,
     shelf: Arc<Shelf>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
+    stats: Arc<Mutex<ClusterStats>>,
     messages: UnboundedSender<Message>,
+}
+
+impl Shared {
+    fn count(&self, change: impl FnOnce(&mut ClusterStats)) {
+        change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 /// Why a node's life as a member ended.
@@ -254,6 +274,9 @@ struct Running<'c> {
     yielding: BTreeMap<PartitionId, u64>,
     is_putting_note: bool,
     is_reading_tail: bool,
+    space: space::Space,
+    /// Partitions that the planned node does not hold, and since when.
+    moving: BTreeMap<PartitionId, u64>,
     /// When the last beat of this node was answered, as far as silence was counted anew for it.
     answered_ms: u64,
     leaving: Option<Leaving>,
@@ -302,6 +325,8 @@ impl<'c> Running<'c> {
             yielding: BTreeMap::new(),
             is_putting_note: false,
             is_reading_tail: false,
+            space: space::Space::new(now_ms),
+            moving: BTreeMap::new(),
             answered_ms: now_ms,
             leaving: None,
             info: config.info.clone(),
@@ -364,6 +389,7 @@ impl<'c> Running<'c> {
             }
             Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
             Message::NoteEnded => self.is_putting_note = false,
+            Message::Usage(outcome) => self.told_usage(&outcome),
             Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
             Message::Leave(done) => self.leave(done),
             Message::End => {}
@@ -441,6 +467,7 @@ impl<'c> Running<'c> {
         self.time_out_appends();
         self.yield_due();
         self.compact_one();
+        self.ask_usage();
         self.govern();
     }
 
@@ -471,7 +498,7 @@ impl<'c> Running<'c> {
         (Ticket(self.last_ticket), Nonce(self.incarnation.0.wrapping_add(u128::from(self.last_ticket))))
     }
 
-    fn publish_stopped(&self, reason: String) {
+    fn publish_stopped(&mut self, reason: String) {
         self.publish(Standing::Stopped(reason));
     }
 

@@ -11,9 +11,10 @@ use super::{Leaving, Running, appends::Feed};
 use crate::{
     log::Loaded,
     messages::Message,
-    notes::{self, NodeState},
+    notes::{self, NodeState, Plan},
     planner::Situation,
     session::Change,
+    stats::Handover,
     table::{ClusterTable, NodeRow, PartitionRow, Standing},
 };
 
@@ -70,6 +71,7 @@ impl Running<'_> {
             let taken = owned.iter().filter(|(partition, epoch)| self.served.get(partition) != Some(epoch));
             changes.extend(taken.map(|(partition, epoch)| Change::Take(*partition, *epoch)));
             for change in &changes {
+                self.shared.count(|stats| stats.handed(self.handover(*change)));
                 if let Change::Lose(partition, epoch) = change {
                     self.forget(*partition, *epoch);
                 }
@@ -80,6 +82,16 @@ impl Running<'_> {
         self.shared.session.post(changes, until_ms);
         self.settle_opens();
         self.publish(self.standing());
+    }
+
+    fn handover(&self, change: Change) -> Handover {
+        match change {
+            Change::Take(..) => Handover::Taken,
+            Change::Lose(partition, _) => match self.node.inspect().partitions.get(&partition) {
+                Some(Phase::Releasing(_)) => Handover::GivenUp,
+                _ => Handover::Lost,
+            },
+        }
     }
 
     fn forget(&mut self, partition: PartitionId, epoch: Epoch) {
@@ -105,6 +117,7 @@ impl Running<'_> {
         self.acquire_planned(&view);
         self.release_unplanned(now_ms, &members);
         self.release_strays(&view);
+        self.introduce_again(&view);
         self.go_on_leaving(now_ms, &view, &members);
     }
 
@@ -222,6 +235,14 @@ impl Running<'_> {
         }
     }
 
+    /// An operator may have forgotten this node while it was silent.
+    fn introduce_again(&mut self, view: &View) {
+        let name = notes::node(self.config.node);
+        if self.leaving.is_none() && !self.is_putting_note && !view.notes.contains_key(&name) {
+            self.put_note(view, name, Some(self.info.written()));
+        }
+    }
+
     pub(super) fn leave(&mut self, done: oneshot::Sender<()>) {
         let until_ms = self.now_ms() + LEAVE_MS;
         self.info.state = NodeState::Leaving;
@@ -254,20 +275,30 @@ impl Running<'_> {
     }
 
     /// Shows operators and the serving thread the cluster, if it has changed.
-    pub(super) fn publish(&self, standing: Standing) {
-        let view = &self.node.inspect().view;
+    pub(super) fn publish(&mut self, standing: Standing) {
+        let (view, now_ms) = (&self.node.inspect().view, self.config.clock.now_ms());
         let infos = notes::nodes(view);
         let row = |(id, info): (&NodeId, &notes::NodeInfo)| {
             let is_alive = self.members.is_alive(*id) && info.state != NodeState::Left;
             NodeRow { id: *id, info: info.clone(), is_alive, is_drained: notes::is_drained(view, *id) }
         };
         let nodes: Vec<NodeRow> = infos.iter().map(row).collect();
-        let partitions =
-            (0..self.cluster.partitions as i32).map(|at| self.partition_row(view, &nodes, PartitionId(at)));
+        let mut partitions = Vec::with_capacity(self.cluster.partitions as usize);
+        for partition in (0..self.cluster.partitions as i32).map(PartitionId) {
+            let mut row = partition_row(view, &self.plan, &nodes, partition);
+            let is_there =
+                row.is_held && row.owner == row.coordinator && row.planned.is_none_or(|it| Some(it) == row.owner);
+            if is_there {
+                self.moving.remove(&partition);
+            } else {
+                row.moving_since_ms = Some(*self.moving.entry(partition).or_insert(now_ms));
+            }
+            partitions.push(row);
+        }
         let table = ClusterTable {
             engine: self.engine.name(),
             settings: Some(self.cluster.clone()),
-            partitions: partitions.collect(),
+            partitions,
             nodes,
             topics: notes::topics(view),
             standing,
@@ -281,19 +312,20 @@ impl Running<'_> {
             (self.config.on_table)(&shown, view.revision);
         }
     }
+}
 
-    fn partition_row(&self, view: &View, nodes: &[NodeRow], partition: PartitionId) -> PartitionRow {
-        let part = view.parts.get(&partition);
-        let planned = self.plan.node_of(partition);
-        let lives = |node: &NodeId| nodes.iter().any(|row| row.id == *node && row.is_alive);
-        let owner = holder_of(view, partition).filter(lives);
-        PartitionRow {
-            owner: part.map(|part| part.node),
-            epoch: part.map_or(0, |part| part.epoch.0),
-            is_held: part.is_some_and(|part| part.held),
-            planned,
-            coordinator: owner.or(planned.filter(lives)),
-        }
+fn partition_row(view: &View, plan: &Plan, nodes: &[NodeRow], partition: PartitionId) -> PartitionRow {
+    let part = view.parts.get(&partition);
+    let planned = plan.node_of(partition);
+    let lives = |node: &NodeId| nodes.iter().any(|row| row.id == *node && row.is_alive);
+    let owner = holder_of(view, partition).filter(lives);
+    PartitionRow {
+        owner: part.map(|part| part.node),
+        epoch: part.map_or(0, |part| part.epoch.0),
+        is_held: part.is_some_and(|part| part.held),
+        planned,
+        coordinator: owner.or(planned.filter(lives)),
+        moving_since_ms: None,
     }
 }
 

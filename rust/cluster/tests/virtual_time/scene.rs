@@ -15,7 +15,7 @@ use std::{
 
 use rota_cluster::{
     Change, ClusterLog, Connect, Engine, Host, HostConfig, MemoryEngine, MemoryLink, Pending, Session, SessionClock,
-    notes::{self, Address, NodeInfo, NodeState},
+    notes::{self, Address, NodeInfo},
 };
 use rota_engine::{Directory, HistoryId, NodeId};
 use rota_log::{Append, BatchKind, Completions, FencedLog, LogRecord, Operation};
@@ -117,7 +117,7 @@ impl Scene {
             partitions: PARTITIONS,
             batch_bytes_max: 1 << 20,
             append_timeout_ms: 5_000,
-            info: NodeInfo { addresses: vec![address], version: "1".to_owned(), state: NodeState::Serving },
+            info: NodeInfo { addresses: vec![address], version: "1".to_owned(), ..NodeInfo::default() },
             clock: SessionClock::new(move || zero.elapsed().as_millis() as u64),
             cluster_id: "cluster".to_owned(),
             random: Box::new(move || {

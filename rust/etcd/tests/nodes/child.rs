@@ -14,7 +14,7 @@ use std::{
 
 use rota_cluster::{
     Change, Connect, Engine, Host, HostConfig, Pending, SessionClock, Standing,
-    notes::{Address, NodeInfo, NodeState},
+    notes::{Address, NodeInfo},
 };
 use rota_engine::{Directory, Epoch, NodeId, PartitionId};
 use rota_etcd::{Config, EtcdEngine};
@@ -76,7 +76,7 @@ pub fn run() {
         partitions: PARTITIONS,
         batch_bytes_max: 1 << 20,
         append_timeout_ms: 5_000,
-        info: NodeInfo { addresses: vec![address], version: "1".to_owned(), state: NodeState::Serving },
+        info: NodeInfo { addresses: vec![address], version: "1".to_owned(), ..NodeInfo::default() },
         clock: SessionClock::of_boot(),
         cluster_id: "cluster".to_owned(),
         random: Box::new(|| u128::from_be_bytes(rota_security::random::bytes().expect("random bytes"))),

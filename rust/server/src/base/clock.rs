@@ -27,7 +27,8 @@ pub enum Clock {
     },
 }
 
-fn wall_ms() -> i64 {
+/// The machine's wall clock in milliseconds since 1970.
+pub fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 

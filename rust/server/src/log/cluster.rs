@@ -3,12 +3,14 @@
 use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
 use rota_cluster::{
-    ClusterTable, Connect, Engine, Host, HostConfig, NodeRow, OnTable, Pending, Session, SessionClock, Standing,
+    ClusterStats, ClusterTable, Connect, Engine, Host, HostConfig, NodeRow, OnTable, Pending, Session, SessionClock,
+    Standing,
     notes::{Address, NodeInfo, NodeState},
 };
 use rota_engine::{Directory, NodeId};
 
 use crate::base::{
+    clock::wall_ms,
     entropy::RandomBits,
     listeners::Listener,
     owners::{NO_NODE, Owner, Owners},
@@ -62,6 +64,7 @@ impl Cluster {
             addresses: listeners.iter().map(address).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: NodeState::Serving,
+            started_ms: wall_ms().max(0) as u64,
         };
         let (connect, mut random) = (Arc::clone(&config.connect), RandomBits::default());
         let connect: Connect = Box::new(move || connect());
@@ -94,6 +97,16 @@ impl Cluster {
     /// The cluster as this server sees it.
     pub fn table(&self) -> Arc<ClusterTable> {
         self.host.table()
+    }
+
+    /// The id of this server.
+    pub fn node_id(&self) -> i32 {
+        self.node_id
+    }
+
+    /// Counts for metrics.
+    pub fn stats(&self) -> ClusterStats {
+        self.host.stats()
     }
 
     /// Gives all partitions up, so that other servers need not wait. Returns after at most `timeout`.

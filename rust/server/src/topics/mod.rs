@@ -88,7 +88,7 @@ pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
 pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED, Verify};
 pub use settings::TopicSettings;
-pub use shared::SharedTopics;
+pub use shared::{SharedTopics, leaders_in_note};
 pub use table::TopicTable;
 
 pub use configs::ConfigRow;

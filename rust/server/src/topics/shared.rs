@@ -103,6 +103,12 @@ impl SharedTopics {
     }
 }
 
+/// The leaders of the partitions of a topic, in its note; `None` if it is none.
+pub fn leaders_in_note(note: &[u8]) -> Option<Vec<i32>> {
+    let found = parse(std::str::from_utf8(note).ok()?).ok()?;
+    Some(found.into_iter().flat_map(|found| found.topic.leaders).collect())
+}
+
 /// Each topic as a note, in the format of a data directory's table.
 fn as_notes(table: &Table) -> BTreeMap<String, Vec<u8>> {
     let user = table.by_name.iter().filter(|(_, topic)| !topic.internal);

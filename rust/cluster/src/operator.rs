@@ -1,0 +1,197 @@
+//! What an operator asks of a cluster, as changes of notes. Nodes follow the notes by themselves.
+
+use std::fmt;
+
+use rota_engine::{NodeId, PartitionId, View, requests::PutNote};
+
+use crate::notes::{self, ClusterSettings, NodeState};
+
+/// Why a change is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The cluster has no such node. The nodes that it has.
+    UnknownNode(NodeId, Vec<NodeId>),
+    /// `__consumer_offsets` has no such partition. The number of partitions.
+    UnknownPartition(PartitionId, u32),
+    /// The change cannot be.
+    Impossible(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::UnknownNode(node, known) => {
+                let known: Vec<String> = known.iter().map(|node| node.0.to_string()).collect();
+                write!(f, "there is no node {}; the cluster has {}", node.0, known.join(", "))
+            }
+            Refused::UnknownPartition(partition, partitions) => {
+                let last = partitions.saturating_sub(1);
+                write!(f, "there is no partition {}; __consumer_offsets has 0 to {last}", partition.0)
+            }
+            Refused::Impossible(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Writes a note over what the view has; nothing if it has that already.
+fn change(view: &View, name: String, value: Option<Vec<u8>>) -> Option<PutNote> {
+    let seen = view.notes.get(&name).cloned();
+    (seen != value).then_some(PutNote { name, seen, value })
+}
+
+fn known(view: &View, node: NodeId) -> Result<(), Refused> {
+    let nodes = notes::nodes(view);
+    if nodes.contains_key(&node) {
+        return Ok(());
+    }
+    Err(Refused::UnknownNode(node, nodes.into_keys().collect()))
+}
+
+/// The node gives its partitions up, and gets no new ones.
+pub fn drain(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
+    known(view, node)?;
+    let infos = notes::nodes(view);
+    let serves = |other: &NodeId| infos[other].state == NodeState::Serving && !notes::is_drained(view, *other);
+    if !infos.keys().any(|other| *other != node && serves(other)) {
+        let id = node.0;
+        return Err(Refused::Impossible(format!(
+            "node {id} cannot be drained: no other node could take its partitions; start one, or undrain one"
+        )));
+    }
+    Ok(change(view, notes::drained(node), Some(b"drained".to_vec())).into_iter().collect())
+}
+
+/// The node gets partitions again.
+pub fn undrain(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
+    known(view, node)?;
+    Ok(change(view, notes::drained(node), None).into_iter().collect())
+}
+
+fn partition_of(view: &View, partition: PartitionId) -> Result<(), Refused> {
+    let settings = view.notes.get(notes::CLUSTER).and_then(|note| ClusterSettings::read(note));
+    let partitions = settings.map_or(0, |settings| settings.partitions);
+    let is_known = u32::try_from(partition.0).is_ok_and(|number| number < partitions);
+    if is_known { Ok(()) } else { Err(Refused::UnknownPartition(partition, partitions)) }
+}
+
+/// The node has the partition for as long as it lives and is not drained, until [`unpin`].
+pub fn pin(view: &View, partition: PartitionId, node: NodeId) -> Result<Vec<PutNote>, Refused> {
+    partition_of(view, partition)?;
+    known(view, node)?;
+    if notes::is_drained(view, node) {
+        let id = node.0;
+        return Err(Refused::Impossible(format!("node {id} is drained: undrain it first")));
+    }
+    Ok(change(view, notes::pin(partition), Some(node.0.to_string().into())).into_iter().collect())
+}
+
+/// The planner places the partition again.
+pub fn unpin(view: &View, partition: PartitionId) -> Result<Vec<PutNote>, Refused> {
+    partition_of(view, partition)?;
+    Ok(change(view, notes::pin(partition), None).into_iter().collect())
+}
+
+/// The cluster does not know the node any more. The caller has made sure that the node is silent: one that lives
+/// introduces itself again.
+pub fn forget(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
+    known(view, node)?;
+    let holds = view.parts.values().filter(|part| part.held && part.node == node).count();
+    if holds > 0 {
+        let id = node.0;
+        return Err(Refused::Impossible(format!(
+            "node {id} owns {holds} partitions: others take them over after the TTL, if one runs; then try again"
+        )));
+    }
+    let pins = notes::pins(view).into_iter().filter(|(_, pinned)| *pinned == node);
+    let pins = pins.filter_map(|(partition, _)| change(view, notes::pin(partition), None));
+    let drained = change(view, notes::drained(node), None);
+    // Last, so that a change that was interrupted can be made again.
+    Ok(pins.chain(drained).chain(change(view, notes::node(node), None)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_engine::{Epoch, HistoryId, Incarnation, Part, Store};
+
+    use super::*;
+    use crate::notes::NodeInfo;
+
+    fn view(nodes: &[(i32, NodeState)]) -> View {
+        let mut view = Store::new(HistoryId(1)).view;
+        let settings = ClusterSettings { id: "c".to_owned(), partitions: 4, ttl_ms: 5_000 };
+        view.notes.insert(notes::CLUSTER.to_owned(), settings.written());
+        for (id, state) in nodes {
+            let info = NodeInfo { state: *state, ..NodeInfo::default() };
+            view.notes.insert(notes::node(NodeId(*id)), info.written());
+        }
+        view
+    }
+
+    fn carried_out(mut view: View, puts: Vec<PutNote>) -> View {
+        for put in puts {
+            assert_eq!(view.notes.get(&put.name), put.seen.as_ref());
+            match put.value {
+                Some(value) => view.notes.insert(put.name, value),
+                None => view.notes.remove(&put.name),
+            };
+        }
+        view
+    }
+
+    const SERVING: NodeState = NodeState::Serving;
+
+    #[test]
+    fn a_node_is_drained_once_and_undrained() {
+        let before = view(&[(1, SERVING), (2, SERVING)]);
+        let after = carried_out(before.clone(), drain(&before, NodeId(2)).unwrap());
+        assert!(notes::is_drained(&after, NodeId(2)));
+        assert_eq!(drain(&after, NodeId(2)), Ok(Vec::new()));
+        assert_eq!(carried_out(after.clone(), undrain(&after, NodeId(2)).unwrap()), before);
+        assert_eq!(undrain(&before, NodeId(2)), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn the_last_node_that_serves_is_not_drained() {
+        let two = view(&[(1, SERVING), (2, NodeState::Left)]);
+        assert!(matches!(drain(&two, NodeId(1)), Err(Refused::Impossible(_))));
+        let both = view(&[(1, SERVING), (2, SERVING)]);
+        let one = carried_out(both.clone(), drain(&both, NodeId(2)).unwrap());
+        assert!(matches!(drain(&one, NodeId(1)), Err(Refused::Impossible(_))));
+    }
+
+    #[test]
+    fn a_partition_is_placed_on_a_node_that_takes_partitions() {
+        let before = view(&[(1, SERVING), (2, SERVING)]);
+        let after = carried_out(before.clone(), pin(&before, PartitionId(3), NodeId(2)).unwrap());
+        assert_eq!(notes::pins(&after), [(PartitionId(3), NodeId(2))].into());
+        assert_eq!(carried_out(after.clone(), unpin(&after, PartitionId(3)).unwrap()), before);
+        for unknown in [pin(&before, PartitionId(4), NodeId(2)), pin(&before, PartitionId(-1), NodeId(2))] {
+            assert!(matches!(unknown, Err(Refused::UnknownPartition(_, 4))));
+        }
+        let drained = carried_out(before.clone(), drain(&before, NodeId(2)).unwrap());
+        assert!(matches!(pin(&drained, PartitionId(3), NodeId(2)), Err(Refused::Impossible(_))));
+    }
+
+    #[test]
+    fn what_is_said_about_a_node_is_forgotten_with_it() {
+        let before = view(&[(1, SERVING), (2, SERVING)]);
+        let pinned = carried_out(before.clone(), pin(&before, PartitionId(3), NodeId(2)).unwrap());
+        let drained = carried_out(pinned.clone(), drain(&pinned, NodeId(2)).unwrap());
+        let after = carried_out(drained.clone(), forget(&drained, NodeId(2)).unwrap());
+        assert_eq!(after, view(&[(1, SERVING)]));
+    }
+
+    #[test]
+    fn an_owner_and_a_node_that_is_not_there_are_not_forgotten() {
+        let mut before = view(&[(1, SERVING), (2, SERVING)]);
+        let mut part = Part { epoch: Epoch(1), node: NodeId(2), incarnation: Incarnation(1), held: true };
+        before.parts.insert(PartitionId(0), part);
+        assert!(matches!(forget(&before, NodeId(2)), Err(Refused::Impossible(_))));
+        part.held = false;
+        before.parts.insert(PartitionId(0), part);
+        assert!(forget(&before, NodeId(2)).is_ok());
+        let unknown = Refused::UnknownNode(NodeId(3), vec![NodeId(1), NodeId(2)]);
+        assert_eq!(forget(&before, NodeId(3)), Err(unknown.clone()));
+        assert_eq!(unknown.to_string(), "there is no node 3; the cluster has 1, 2");
+    }
+}
