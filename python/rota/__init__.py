@@ -9,7 +9,8 @@ Start here:
 - The pytest fixtures `rota_server` and `rota_clock`, which the plugin `rota.pytest_plugin` registers.
 
 Errors derive from `RotaError`: `ConfigError` (a setting is wrong), `NotFoundError` (a group, member, topic, partition
-or node does not exist), `ServerError` (the server could not start, or has stopped), and those of the modules below.
+or node does not exist), `ServerError` (the server could not start, or has stopped), `EngineError` (the engine of a
+cluster does not answer), and those of the modules below.
 
 The rest of the package:
 
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from rota._rota import (
     ConfigError,
     EmbeddedError,
+    EngineError,
     Explanation,
     InvariantViolation,
     MemoryEngine,
@@ -36,6 +38,7 @@ from rota._rota import (
     __version__,
 )
 from rota.clock import VirtualClock
+from rota.cluster import EngineAccess
 from rota.server import Message, Server
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ __all__ = [
     "Certificate",
     "ConfigError",
     "EmbeddedError",
+    "EngineAccess",
+    "EngineError",
     "Explanation",
     "InvariantViolation",
     "Member",

@@ -64,6 +64,8 @@ __all__ = [
     "DescribedMember",
     "Effect",
     "EmbeddedError",
+    "EngineError",
+    "EngineOperator",
     "ErrorCode",
     "Explanation",
     "FetchAnswer",
@@ -193,7 +195,10 @@ class NotFoundError(RotaError, ValueError):
     """Unknown group, member, topic, partition or node."""
 
     what: str
-    """Which of them: "group", "member", "topic", "partition" or "node"."""
+    """Which of them: "group", "member", "topic", "partition", "node" or "cluster"."""
+
+class EngineError(RotaError):
+    """The engine of a cluster does not answer, or refuses."""
 
 class ServerError(RotaError):
     """The server could not start, or stopped unexpectedly."""
@@ -2092,6 +2097,50 @@ class MemoryEngine:
         answer. Raises KeyError if no server has this node id.
         """
 
+_EngineAccess: TypeAlias = tuple[str | None, str | None, str | None, tuple[str, str] | None]
+
+@final
+class EngineOperator:
+    """The engine of an existing cluster, the base of `rota cluster`. Calls release the interpreter lock.
+
+    Calls raise EngineError if the engine does not answer or refuses, NotFoundError for an unknown node, partition or
+    cluster, RotaError for a change that cannot be.
+    """
+
+    def __new__(cls, url: str, access: _EngineAccess, attempt_ms: int) -> Self:
+        """`access`: (CAs of members, certificate, key, each PEM text or a path, user and password).
+
+        `attempt_ms`: how long one member is asked. Raises ValueError for a malformed URL or a wrong file.
+        """
+    @property
+    def name(self) -> str:
+        """The engine without password."""
+    def look(self) -> dict[str, Any]:
+        """The small keys at present: history, format, revision, settings, nodes, partitions, leaders of topics."""
+    def members(self) -> list[tuple[str, str | None, tuple[int, str, bool, int, int, int, list[str]] | None]]:
+        """The members of etcd: (address, why it does not answer, what it says of itself).
+
+        It says: (id, version, whether it leads, bytes of its file, live bytes, quota in bytes, troubles).
+        """
+    def alarms(self) -> list[tuple[int, str]]:
+        """(id of a member, NOSPACE or CORRUPT)."""
+    def mend(self, tell: Callable[[str], object]) -> None:
+        """Compact, defragment each member and disarm alarms for space. `tell` gets each step."""
+    def drain(self, node: int) -> bool:
+        """Let a node own nothing. Whether that changes something."""
+    def undrain(self, node: int) -> bool:
+        """Let a node own partitions again. Whether that changes something."""
+    def pin(self, partition: int, node: int) -> bool:
+        """Place a partition. Whether that changes something."""
+    def unpin(self, partition: int) -> bool:
+        """Let the planner place a partition. Whether that changes something."""
+    def forget(self, node: int) -> bool:
+        """Forget a node that owns nothing. Whether that changes something."""
+    def accept_loss(self) -> tuple[str, str]:
+        """Begin a new history. (lost history, new history)."""
+    def content(self, partition: int) -> tuple[int, int, int]:
+        """What a partition has: (entries after the snapshot, their bytes, bytes of the snapshot). Reads all of it."""
+
 @final
 class Server:
     """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
@@ -2118,7 +2167,7 @@ class Server:
         keys: str | None = None,
         allow_unsecured_tokens: bool = False,
         shares_certificate: bool = False,
-        engine: tuple[MemoryEngine | str, int, int] | None = None,
+        engine: tuple[MemoryEngine | str, int, int, _EngineAccess] | None = None,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2131,10 +2180,12 @@ class Server:
         `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         `shares_certificate`: whether HTTP has the certificate, too, so that listeners may have none.
-        `engine`: (engine in memory or URL, node id, TTL in milliseconds).
+        `engine`: (engine in memory or URL, node id, TTL in milliseconds, access to etcd).
         """
     def cluster(self) -> dict[str, Any] | None:
         """The cluster as this server sees it; None without an engine."""
+    def cluster_counts(self) -> dict[str, Any] | None:
+        """Counts of the server's work with its engine, for metrics; None without an engine."""
     def kill(self) -> None:
         """Stop without giving partitions up, as a killed process."""
     def listeners(self) -> list[tuple[str, str, bool, list[tuple[int, str, int]]]]:

@@ -33,6 +33,7 @@ COMMANDS = {
     "check": "rota.check.cli:app",
     "config": "rota.config.command:app",
     "groups": "rota.groups.cli:app",
+    "cluster": "rota.cluster.command:app",
     "log": "rota.log:app",
     "user": "rota.user:app",
 }

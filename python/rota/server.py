@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from rota import _rota
 from rota.arguments import INT32_MAX, node_id, optional_text, partition_number, text, whole
 from rota.clock import VirtualClock
-from rota.cluster import TTL_MS, Cluster, arguments, described
+from rota.cluster import TTL_MS, Cluster, EngineAccess, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
@@ -104,6 +104,7 @@ class Server(Faults):
 
     engine     shares groups with the other servers that have this engine (docs/cluster.md): a rota.MemoryEngine, or the
                URL of an etcd. Each has a `node_id` of its own. After `ttl_ms` of silence others take its groups over.
+    engine_access  a rota.EngineAccess: certificates, user and password for the etcd.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.
@@ -138,19 +139,19 @@ class Server(Faults):
         engine: _rota.MemoryEngine | str | None = None,
         node_id: int | None = None,
         ttl_ms: int = TTL_MS,
+        engine_access: EngineAccess | None = None,
     ) -> None:
         written = _checked(settings, listen, clock, nodes)
         _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
+        shared = arguments(engine, node_id, ttl_ms, engine_access)
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         is_open = tls is None and sasl is None and users is None and tokens is None
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
-        named = [listen, advertise, *addresses_in(written)]
-        self._access = None if is_open else _access(tls, sasl, users, of_tokens, *named)
+        hosts = (listen, advertise, *addresses_in(written))
+        self._access = None if is_open else _access(tls, sasl, users, of_tokens, *hosts)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
-        shared = arguments(engine, node_id, ttl_ms)
         self._http = None if http is None else _shown_on(http, self._tls_files, http_token, allow_anonymous_http)
-        shares = (http or "").startswith("https://") or getattr(tls, "is_shared", False)
         try:
             self._inner = _rota.Server(
                 listen,
@@ -167,7 +168,7 @@ class Server(Faults):
                 _acl_lines(acls),
                 None if self.issuer is None else self.issuer.jwks,
                 allow_unsecured_tokens,
-                shares,
+                (http or "").startswith("https://") or getattr(tls, "is_shared", False),
                 shared,
             )
         except BaseException:

@@ -19,6 +19,9 @@ LONG_FILES: dict[str, str] = {
 LONG_FUNCTIONS: dict[str, str] = {}
 SLEEPERS: dict[str, str] = {
     "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
+    "python/rota/cluster/command.py": "asks etcd again until a change is done, with a deadline",
+    "python/rota/cluster/looking.py": "asks etcd again until a node has beaten, for a TTL at most",
+    "harness/etcd.py": "asks etcd again until it answers, with a deadline",
     "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
     "tests/server/cluster_on_etcd.py": "a process is paused or gone for a part of a TTL or several, under load",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",

@@ -36,7 +36,8 @@ IDIOMS: dict[str, str] = {
     r"in (?:our|your) (?:own )?words": "leave it out",
     r"in (?:your|one's) hands": "name who controls what",
     r"lapses?|lapsed": "expires",
-    r"mends?|mended": "repairs",
+    # The command has this name.
+    r"(?<!cluster.)mends?|mended": "repairs",
     r"whence|wherefore|thereof|whereof": "plain words",
     r"(?:is|are) at work": "runs",
     r"makes? of it": "name the result",

@@ -244,6 +244,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "AuditRows",
         "BenchCrowd",
         "DataLog",
+        "EngineOperator",
         "JournalReplay",
         "MemberMachine",
         "Server",

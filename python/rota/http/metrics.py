@@ -16,6 +16,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 import rota
 from rota import _rota
+from rota.cluster import Cluster
+from rota.http.cluster_views import cluster_of
 from rota.server import Health
 
 __all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
@@ -80,6 +82,9 @@ def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
     yield CounterMetricFamily("rota_panics", "Requests that made the server panic: bugs.", value=server.panics)
     if health is not None and server.report() is not None:
         yield from _disk(health, metrics)
+    cluster, counts = cluster_of(server), server.cluster_counts()
+    if cluster is not None and counts is not None:
+        yield from _cluster(cluster, counts)
 
 
 def _labelled(family: Any, values: dict[str, int]) -> Metric:
@@ -166,3 +171,37 @@ def _disk(health: Health, metrics: dict[str, Any]) -> Iterator[Metric]:
         value=int(health.failing is not None),
     )
     yield GaugeMetricFamily("rota_refused_partitions", "Partitions that are refused.", value=len(health.refused))
+
+
+def _cluster(cluster: Cluster, counts: dict[str, Any]) -> Iterator[Metric]:
+    alive = sum(node.is_alive for node in cluster.nodes)
+    nodes = {"alive": alive, "silent": len(cluster.nodes) - alive}
+    yield _labelled(GaugeMetricFamily("rota_cluster_nodes", "Servers of the cluster.", labels=["state"]), nodes)
+    yield GaugeMetricFamily("rota_cluster_ready", "1 if this server answers for groups.", value=int(cluster.is_ready))
+    own = cluster.node_id
+    owned = [(at, row) for at, row in enumerate(cluster.partitions) if row.is_held and row.owner == own]
+    yield GaugeMetricFamily(
+        "rota_cluster_owned_partitions", "Partitions of __consumer_offsets that this server owns.", value=len(owned)
+    )
+    yield GaugeMetricFamily(
+        "rota_cluster_moving_partitions",
+        "Partitions of __consumer_offsets that their planned server does not own.",
+        value=sum(row.moving_ms is not None for row in cluster.partitions),
+    )
+    epochs = GaugeMetricFamily(
+        "rota_cluster_epoch", "Epoch of each partition that this server owns.", labels=["partition"]
+    )
+    yield _labelled(epochs, {str(at): row.epoch for at, row in owned})
+    handovers = CounterMetricFamily(
+        "rota_cluster_handovers", "Partitions that this server took, gave up and lost.", labels=["kind"]
+    )
+    yield _labelled(handovers, dict.fromkeys(("taken", "given_up", "lost"), 0) | counts["handovers"])
+    yield _timed(counts, "rota_engine_append_seconds", "appends", "Calls that append to the engine.")
+    outcomes = CounterMetricFamily(
+        "rota_engine_appends", "Attempts to append to a partition in the engine, by outcome.", labels=["outcome"]
+    )
+    yield _labelled(outcomes, dict.fromkeys(("answered", "unknown", "no_space"), 0) | counts["outcomes"])
+    if cluster.space is not None:
+        file_bytes, live_bytes, quota_bytes = cluster.space
+        space = GaugeMetricFamily("rota_engine_bytes", "Space of the fullest member of the engine.", labels=["kind"])
+        yield _labelled(space, {"file": file_bytes, "live": live_bytes, "quota": quota_bytes})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rota import _rota
-from rota.http import views
+from rota.http import cluster_views, views
 
 if TYPE_CHECKING:
     from rota.server import Health
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 class RefusedError(Exception):
     """A request that gets an error: the status, the error's name, what to do, and more facts."""
 
-    def __init__(self, status: HTTPStatus, name: str, message: str, **more: str | None) -> None:
+    def __init__(self, status: HTTPStatus, name: str, message: str, **more: str | int | None) -> None:
         super().__init__(message)
         self.status = status
         self.facts = {"error": name, "message": message, **more}
@@ -77,17 +77,25 @@ def healthz(subject: Subject, _query: Query) -> Answer:
     connections, waiting = subject.server.load()
     health = subject.health()
     errors = [] if health is None else list(health.reload_errors)
-    facts = {"status": "ok", "connections": connections, "waiting_requests": waiting, "reload_errors": errors}
+    facts: dict[str, object] = {
+        "status": "ok",
+        "connections": connections,
+        "waiting_requests": waiting,
+        "reload_errors": errors,
+    }
+    cluster = cluster_views.cluster_of(subject.server)
+    if cluster is not None:
+        facts["cluster"] = cluster_views.facts(cluster)
     return as_json(facts)
 
 
 def readyz(subject: Subject, _query: Query) -> Answer:
     """Whether clients should be sent here: started, nothing loading, and the log takes writes."""
     server = subject.started()
-    loading, cluster = server.loading(), server.cluster()
+    loading, cluster = server.loading(), cluster_views.cluster_of(server)
     health = subject.health()
     stopped, failing = (None, None) if health is None else (health.stopped, health.failing)
-    is_member = cluster is None or cluster["is_ready"]
+    is_member = cluster is None or cluster.is_ready
     is_ready = is_member and not loading and stopped is None and failing is None
     facts: dict[str, object] = {
         "status": "ready" if is_ready else "not ready",
@@ -98,7 +106,7 @@ def readyz(subject: Subject, _query: Query) -> Answer:
         "reload_errors": [] if health is None else list(health.reload_errors),
     }
     if cluster is not None:
-        facts["cluster"] = {name: cluster[name] for name in ("engine", "standing", "reason", "is_ready")}
+        facts["cluster"] = cluster_views.facts(cluster)
     return as_json(facts, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -129,6 +137,13 @@ def _whole(query: Query, name: str, highest: int) -> int:
 def group(subject: Subject, group_id: str) -> Answer:
     """Everything about one group."""
     server = subject.started()
+    cluster = cluster_views.cluster_of(server)
+    if cluster is not None:
+        partition = server.partition_of(group_id)
+        is_loading = partition in server.loading()
+        where = cluster_views.elsewhere(cluster, partition, group_id, is_loading=is_loading)
+        if where is not None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "OtherCoordinator", where[0], node_id=where[1])
     look = server.inspect_group(group_id)
     if look is None:
         nearest = _rota.nearest(group_id, server.groups()[:GROUPS_MAX])

@@ -12,6 +12,7 @@ import typer
 import rota
 from rota.cli import Version
 from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
+from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, EnginePasswordFile, EngineUser
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, Resolved, configured
 from rota.exits import MISUSED, fail
@@ -167,13 +168,6 @@ Journal = Annotated[
     bool,
     typer.Option("--journal/--no-journal", help="Write a journal of every coordinator event to the data directory."),
 ]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Share groups with the other servers that have this etcd: etcd://HOST:PORT,.../PREFIX (docs/cluster.md).",
-    ),
-]
 NodeId = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="With --engine: number of this server, which no other one has.")
 ]
@@ -232,6 +226,11 @@ def serve(
     journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
     engine: Engine = None,
+    engine_ca: EngineCa = None,
+    engine_cert: EngineCert = None,
+    engine_key: EngineKey = None,
+    engine_user: EngineUser = None,
+    engine_password_file: EnginePasswordFile = None,
     node_id: NodeId = None,
     ttl_ms: TtlMs = TTL_MS,
     http: ShownOn = None,
@@ -260,15 +259,12 @@ def serve(
     \b
     Examples:
       rota serve
-      rota serve --listen 127.0.0.1:0
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
-      rota serve --tls-cert server.pem --tls-key server.key
       rota serve --tls-cert server.pem --users users
       rota serve --users users --acls acls --set super.users=User:admin
       rota serve --data data
       rota serve --data data --journal
-      rota serve --http :9644
       rota serve --tls-cert server.pem --http https://0.0.0.0:9644
       rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen 0.0.0.0:9092 --advertise h1:9092
       rota serve --control :9645 --virtual-clock

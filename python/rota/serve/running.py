@@ -10,6 +10,7 @@ import rota
 from rota import _rota
 from rota.addresses import HTTPS, address, web_address
 from rota.clock import VirtualClock
+from rota.cluster.access import ACCESS, access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
 from rota.reporting import Report
@@ -147,15 +148,16 @@ def engine_of(told: Resolved) -> dict[str, Any]:
     """What `rota.Server` takes for --engine and its companions."""
     engine, node_id = told["engine"], told["node_id"]
     if engine is None:
-        if node_id is not None:
-            fail(MISUSED, f"{told.called('node_id')} needs --engine: give the URL of an etcd, too")
+        for name in ("node_id", *ACCESS):
+            if told[name] is not None:
+                fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd, too")
         return {}
     if node_id is None:
         fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
     for name in ("data", "control", "virtual_clock"):
         if told[name]:
             fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
-    return {"engine": engine, "node_id": node_id, "ttl_ms": told["ttl_ms"]}
+    return {"engine": engine, "node_id": node_id, "ttl_ms": told["ttl_ms"], "engine_access": access_of(told)}
 
 
 def check_directories(told: Resolved) -> None:

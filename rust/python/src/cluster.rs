@@ -11,9 +11,11 @@ use pyo3::{
     prelude::*,
     types::PyDict,
 };
-use rota_cluster::{ClusterTable, Engine, Faults, MemoryLink, NodeRow, PartitionRow, Pending, Standing};
+use rota_cluster::{ClusterStats, ClusterTable, Engine, Faults, MemoryLink, NodeRow, PartitionRow, Pending, Standing};
 use rota_engine::{HistoryId, NodeId};
-use rota_etcd::EtcdEngine;
+use rota_etcd::{ClientTlsFiles, Config, EtcdEngine, User};
+use rota_log::BOUNDS_SECONDS;
+use rota_security::pem::Source;
 use rota_server::{Cluster, ConnectTo, EngineConfig};
 
 /// An engine in memory that servers of one process share, for tests.
@@ -73,11 +75,43 @@ pub enum EngineArgument<'py> {
     Url(String),
 }
 
-/// Engine, node id and TTL in milliseconds.
-pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64);
+/// CAs of the members, rota's certificate and its key, each PEM text or a path, and user and password.
+pub type EngineAccess = (Option<String>, Option<String>, Option<String>, Option<(String, String)>);
 
-/// Returns the settings of a node of a cluster. Errors: the URL is malformed.
-pub fn engine((engine, node_id, ttl_ms): EngineArguments<'_>) -> PyResult<EngineConfig> {
+/// Engine, node id, TTL in milliseconds, and how the engine is accessed.
+pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64, EngineAccess);
+
+/// Returns how an etcd is reached. Errors: the URL is malformed, a file is wrong, or something is missing.
+pub fn etcd_config(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<Config> {
+    let wrong = PyValueError::new_err::<String>;
+    let identity = match (cert, key) {
+        (Some(cert), key) => {
+            let key = key.unwrap_or_else(|| cert.clone());
+            Some((Source::given_as("engine_cert", cert), Source::given_as("engine_key", key)))
+        }
+        (None, None) => None,
+        (None, Some(_)) => return Err(wrong("the engine has a key and no certificate: give both".to_owned())),
+    };
+    let tls = match (ca, identity) {
+        (Some(ca), identity) => {
+            let files = ClientTlsFiles { ca: Source::given_as("engine_ca", ca), identity };
+            Some(files.load().map_err(|error| wrong(error.to_string()))?)
+        }
+        (None, None) => None,
+        (None, Some(_)) => return Err(wrong("the engine has a certificate and no CA: give both".to_owned())),
+    };
+    let mut config = Config::parse(url, tls).map_err(|error| wrong(error.to_string()))?;
+    if let Some((name, password)) = user {
+        if config.user.is_some() {
+            return Err(wrong(format!("engine {}: its URL has a user, too: give one of them", config.name())));
+        }
+        config.user = Some(User { name, password });
+    }
+    Ok(config)
+}
+
+/// Returns the settings of a node of a cluster. Errors: those of [`etcd_config`].
+pub fn engine((engine, node_id, ttl_ms, access): EngineArguments<'_>) -> PyResult<EngineConfig> {
     let connect: ConnectTo = match engine {
         EngineArgument::Memory(memory) => {
             let link = memory.engine.link();
@@ -90,8 +124,7 @@ pub fn engine((engine, node_id, ttl_ms): EngineArguments<'_>) -> PyResult<Engine
             })
         }
         EngineArgument::Url(url) => {
-            let config =
-                rota_etcd::Config::parse(&url, None).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let config = etcd_config(&url, access)?;
             Arc::new(move || {
                 let config = config.clone();
                 let connecting: Pending<'static, _> = Box::pin(async move {
@@ -120,6 +153,7 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
     let table = cluster.table();
     let shown = PyDict::new(py);
     let (standing, reason) = standing(&table);
+    shown.set_item("node_id", cluster.node_id())?;
     shown.set_item("engine", &table.engine)?;
     shown.set_item("standing", standing)?;
     shown.set_item("reason", reason.or(table.trouble.as_deref()))?;
@@ -129,15 +163,34 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
     let node = |row: &NodeRow| {
         let addresses = row.info.addresses.iter();
         let addresses: Vec<_> = addresses.map(|at| (at.listener.clone(), at.host.clone(), at.port)).collect();
-        (row.id.0, addresses, row.info.version.clone(), row.info.state.name(), row.is_alive, row.is_drained)
+        let info = &row.info;
+        let (state, started_ms) = (info.state.name(), info.started_ms);
+        (row.id.0, addresses, info.version.clone(), state, row.is_alive, row.is_drained, started_ms)
     };
     shown.set_item("nodes", table.nodes.iter().map(node).collect::<Vec<_>>())?;
     let id = |node: Option<NodeId>| node.map(|node| node.0);
-    let partition = |row: &PartitionRow| (id(row.owner), row.epoch, row.is_held, id(row.planned), id(row.coordinator));
+    let now_ms = cluster.session().now_ms();
+    let partition = |row: &PartitionRow| {
+        let moving_ms = row.moving_since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
+        (id(row.owner), row.epoch, row.is_held, id(row.planned), id(row.coordinator), moving_ms)
+    };
     shown.set_item("partitions", table.partitions.iter().map(partition).collect::<Vec<_>>())?;
     let damaged: Vec<_> = table.damaged.iter().map(|(partition, damage)| (partition.0, damage.clone())).collect();
     shown.set_item("damaged", damaged)?;
+    let space = cluster.stats().space;
+    shown.set_item("space", space.map(|used| (used.file_bytes, used.live_bytes, used.quota_bytes)))?;
     Ok(shown)
+}
+
+/// Returns the counts of a server's work with its engine.
+pub fn counted<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py, PyDict>> {
+    let ClusterStats { appends, outcomes, handovers, space: _ } = cluster.stats();
+    let counts = PyDict::new(py);
+    counts.set_item("bounds", BOUNDS_SECONDS)?;
+    counts.set_item("appends", (appends.counts, appends.sum_seconds))?;
+    counts.set_item("outcomes", outcomes)?;
+    counts.set_item("handovers", handovers)?;
+    Ok(counts)
 }
 
 /// Adds the class to the module.

@@ -20,6 +20,7 @@ create_exception!(
 create_exception!(rota, SnapshotError, RotaError, "Invalid snapshot, or a snapshot of another version of rota.");
 create_exception!(rota, RecordError, RotaError, "Invalid record of `__consumer_offsets`.");
 create_exception!(rota, EmbeddedError, RotaError, "Invalid message of the embedded consumer protocol.");
+create_exception!(rota, EngineError, RotaError, "The engine of a cluster does not answer, or refuses.");
 create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped unexpectedly.");
 
 static NOT_FOUND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -38,7 +39,7 @@ fn not_found_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(class.bind(py))
 }
 
-/// Returns the error that something does not exist; `what` is "group", "member", "topic", "partition" or "node".
+/// Returns the error that something does not exist; `what` is "group", "member", "topic", "partition", "node" or "cluster".
 pub fn not_found(what: &'static str, message: String) -> PyErr {
     Python::attach(|py| {
         let made = not_found_class(py).and_then(|class| {
@@ -114,6 +115,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SnapshotError", py.get_type::<SnapshotError>())?;
     module.add("RecordError", py.get_type::<RecordError>())?;
     module.add("EmbeddedError", py.get_type::<EmbeddedError>())?;
+    module.add("EngineError", py.get_type::<EngineError>())?;
     module.add("ServerError", py.get_type::<ServerError>())?;
     module.add("NotFoundError", not_found_class(py)?)?;
     module.add("ErrorCode", error_code_class(py)?)

@@ -20,6 +20,7 @@ mod member_messages;
 mod messages;
 mod metrics;
 mod names;
+mod operator;
 mod plain;
 mod projection;
 mod promises;
@@ -54,6 +55,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     purgatory::register(module)?;
     security::register(module)?;
     cluster::register(module)?;
+    operator::register(module)?;
     server::register(module)?;
     log::register(module)?;
     member::register(module)?;

@@ -188,6 +188,11 @@ impl Server {
         self.running.cluster().map(|cluster| cluster::described(py, cluster)).transpose()
     }
 
+    /// Returns the counts of the server's work with its engine; `None`: the server is alone.
+    fn cluster_counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.running.cluster().map(|cluster| cluster::counted(py, cluster)).transpose()
+    }
+
     /// Stops the server without giving its partitions up, as a killed process.
     fn kill(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.kill(STOP_TIMEOUT)).map_err(raised)

@@ -1,0 +1,144 @@
+"""Several servers that share groups over an engine, as one of them sees them (docs/cluster.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: Time after which a silent server's partitions are taken over, in milliseconds.
+TTL_MS = 5_000
+#: Shorter ones end with every hiccup of the engine, and longer ones leave groups without an answer for too long.
+TTL_MS_MIN, TTL_MS_MAX = 500, 60_000
+
+
+class ClusterNode(NamedTuple):
+    """A server of the cluster."""
+
+    node_id: int
+    #: (listener, host, port).
+    addresses: list[tuple[str, str, int]]
+    version: str
+    #: "serving", "leaving" or "left".
+    state: str
+    is_alive: bool
+    is_drained: bool
+    #: When its process began, in milliseconds since the Unix epoch by its own clock; 0: it did not say.
+    started_ms: int
+
+
+class ClusterPartition(NamedTuple):
+    """A partition of `__consumer_offsets`."""
+
+    #: Which node owns it, or did last; None before the first owner.
+    owner: int | None
+    #: Number of the ownership.
+    epoch: int
+    is_held: bool
+    #: Which node the plan names.
+    planned: int | None
+    #: Which node answers for its groups; None if none does.
+    coordinator: int | None
+    #: For how long the planned node does not hold it, in milliseconds; None: it does.
+    moving_ms: int | None
+
+
+class Space(NamedTuple):
+    """The space of an engine, in bytes. The file counts against the quota, free pages included."""
+
+    file_bytes: int
+    live_bytes: int
+    quota_bytes: int
+
+
+class Cluster(NamedTuple):
+    """The cluster as one server sees it."""
+
+    #: Of this server.
+    node_id: int
+    engine: str
+    #: What the server is: "joining", "member", "leaving", "left" or "stopped".
+    standing: str
+    #: Why it is not a member, or why the engine does not answer.
+    reason: str | None
+    #: Whether the server answers for groups.
+    is_ready: bool
+    cluster_id: str | None
+    ttl_ms: int | None
+    nodes: list[ClusterNode]
+    partitions: list[ClusterPartition]
+    #: Partitions whose content in the engine is damaged, with the damage.
+    damaged: list[tuple[int, str]]
+    #: Of the engine's fullest member; None before the first answer, and of an engine in memory.
+    space: Space | None
+
+
+def described(shown: Mapping[str, Any]) -> Cluster:
+    """The cluster in what the compiled half shows."""
+    nodes = [ClusterNode(*node) for node in shown["nodes"]]
+    partitions = [ClusterPartition(*partition) for partition in shown["partitions"]]
+    space = None if shown["space"] is None else Space(*shown["space"])
+    return Cluster(**{**shown, "nodes": nodes, "partitions": partitions, "space": space})
+
+
+AccessArguments = tuple[str | None, str | None, str | None, tuple[str, str] | None]
+
+
+class EngineAccess(NamedTuple):
+    """How servers and operators are allowed to use an etcd (docs/cluster.md).
+
+    Certificates and keys are paths of PEM files. `key` may be in the file of `cert`. The password is that of `user`, as
+    a text or as the first line of a file.
+    """
+
+    #: CAs of the members' certificates; needed for etcds://.
+    ca: str | os.PathLike[str] | None = None
+    #: Own certificate, if etcd asks for one.
+    cert: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+    user: str | None = None
+    password: str | None = None
+    password_file: str | os.PathLike[str] | None = None
+
+    def __repr__(self) -> str:
+        # Without the password.
+        return f"EngineAccess(ca={self.ca!r}, cert={self.cert!r}, user={self.user!r})"
+
+    def arguments(self) -> AccessArguments:
+        """What the compiled half gets. Raises ValueError if something is missing, OSError of the password's file."""
+        ca, cert, key = (None if path is None else os.fspath(path) for path in (self.ca, self.cert, self.key))
+        return ca, cert, key, self._login()
+
+    def _login(self) -> tuple[str, str] | None:
+        if self.user is None:
+            if self.password is not None or self.password_file is not None:
+                raise ValueError("the engine's password has no user: give `user`, too")
+            return None
+        if (self.password is None) == (self.password_file is None):
+            raise ValueError("the engine's user has no password, or two: give `password` or `password_file`")
+        if self.password is not None:
+            return self.user, self.password
+        lines = Path(self.password_file or "").read_text("utf-8").splitlines()
+        if not lines or not lines[0]:
+            raise ValueError(f"the engine's password file `{self.password_file}` is empty: write the password into it")
+        return self.user, lines[0]
+
+
+def arguments(
+    engine: object, node_id: int | None, ttl_ms: int, access: EngineAccess | None
+) -> tuple[Any, int, int, AccessArguments] | None:
+    """What the compiled half gets of the engine. Raises ValueError if something is missing or wrong."""
+    if engine is None:
+        if node_id is not None:
+            raise ValueError(f"node_id is {node_id}, and there is no engine: give `engine`, too")
+        if access is not None:
+            raise ValueError("engine_access is given, and there is no engine: give `engine`, too")
+        return None
+    if node_id is None:
+        raise ValueError("an engine needs a node_id: give each server of the cluster a number of its own, from 0")
+    if not 0 <= node_id < 2**31:
+        raise ValueError(f"node_id is {node_id}: give a number from 0 to 2147483647")
+    if not TTL_MS_MIN <= ttl_ms <= TTL_MS_MAX:
+        raise ValueError(f"ttl_ms is {ttl_ms}: give {TTL_MS_MIN} to {TTL_MS_MAX}")
+    return engine, node_id, ttl_ms, (access or EngineAccess()).arguments()

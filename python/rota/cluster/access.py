@@ -1,0 +1,53 @@
+"""How a command may use an etcd: from its options to what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from rota.cluster import EngineAccess
+from rota.exits import MISUSED, complain, fail, reason_of
+
+if TYPE_CHECKING:
+    from rota.config.sources import Resolved
+
+ACCESS = ("engine_ca", "engine_cert", "engine_key", "engine_user", "engine_password_file")
+"""The options beside --engine, by their names in a file."""
+
+ENCRYPTED = "etcds://"
+# The option that each one needs, and what that is.
+NEEDED = {
+    "engine_cert": ("engine_ca", "the CAs of the members of etcd"),
+    "engine_key": ("engine_cert", "the certificate of the key"),
+    "engine_user": ("engine_password_file", "a file with the password"),
+    "engine_password_file": ("engine_user", "the user whose password it is"),
+}
+
+
+def access_of(told: Resolved) -> EngineAccess:
+    """What the options allow. Ends the command if one of them is wrong or lacks another one."""
+    url = told["engine"]
+    for name, (needed, what) in NEEDED.items():
+        if told[name] is not None and told[needed] is None:
+            flag = "--" + needed.replace("_", "-")
+            fail(MISUSED, f"{told.called(name)} needs {flag}: give {what}, too")
+    if url.startswith(ENCRYPTED) and told["engine_ca"] is None:
+        fail(MISUSED, f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
+    if told["engine_ca"] is not None and not url.startswith(ENCRYPTED):
+        fail(MISUSED, f"{told.called('engine_ca')} is for TLS: write {told.called('engine')} as etcds://...")
+    if has_password(url) and told.options["engine"].source.startswith("flag"):
+        complain("other users can read the password in --engine: give --engine-user and --engine-password-file")
+    access = EngineAccess(**{name.removeprefix("engine_"): told[name] for name in ACCESS})
+    try:
+        access.arguments()
+    except OSError as error:
+        fail(MISUSED, f"{told.called('engine_password_file')} is {reason_of(error)}")
+    except ValueError as error:
+        fail(MISUSED, f"{told.called('engine_password_file')}: {error}")
+    return access
+
+
+def has_password(url: str) -> bool:
+    """Whether a URL of an engine has one."""
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    return bool(at) and ":" in user

@@ -1,0 +1,156 @@
+"""The cluster as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rota.cluster.looking import LEFT, Image, Member, Node, Partition
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+UNKNOWN = "-"
+
+
+def size(count: int) -> str:
+    """`1.5 MiB`."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows below their heads, in columns."""
+    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
+    for row in [heads, *rows]:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def moment(wall_ms: int) -> str:
+    """`2026-01-31T13:30:20Z`."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if wall_ms else UNKNOWN
+
+
+def shown(value: object) -> str:
+    """A value, or a hyphen."""
+    return UNKNOWN if value is None else str(value)
+
+
+def standing(node: Node, lives: bool) -> str:
+    """What a node does: `serving`, `drained`, `leaving`, `left` or `silent`."""
+    if not lives:
+        return LEFT if node.state == LEFT else "silent"
+    return "drained" if node.is_drained else node.state
+
+
+def node_facts(found: Image, node: Node, lives: bool) -> dict[str, Any]:
+    """A node as JSON."""
+    return {
+        "node_id": node.node_id,
+        "standing": standing(node, lives),
+        "is_alive": lives,
+        "is_drained": node.is_drained,
+        "state": node.state,
+        "version": node.version,
+        "started_at": None if not node.started_ms else moment(node.started_ms),
+        "addresses": [{"listener": name, "host": host, "port": port} for name, host, port in node.addresses],
+        "partitions": found.owned()[node.node_id],
+        "leads_topics": found.led(node.node_id),
+    }
+
+
+def partition_facts(row: Partition) -> dict[str, Any]:
+    """A partition as JSON."""
+    return {
+        "partition": row.partition,
+        "owner": row.owner if row.is_held else None,
+        "epoch": row.epoch,
+        "planned": row.planned,
+        "pin": row.pin,
+    }
+
+
+def member_facts(member: Member) -> dict[str, Any]:
+    """A member of etcd as JSON."""
+    if member.trouble is not None:
+        return {"address": member.address, "trouble": member.trouble}
+    return {
+        "address": member.address,
+        "trouble": None,
+        "member_id": f"{member.member_id:x}",
+        "version": member.version,
+        "leads": member.leads,
+        "file_bytes": member.file_bytes,
+        "live_bytes": member.live_bytes,
+        "quota_bytes": member.quota_bytes,
+        "errors": list(member.errors),
+    }
+
+
+def cluster_facts(engine: str, found: Image) -> dict[str, Any]:
+    """What a cluster is, as JSON."""
+    return {
+        "engine": engine,
+        "cluster_id": found.cluster_id,
+        "history": found.history,
+        "format": found.format,
+        "ttl_ms": found.ttl_ms,
+    }
+
+
+def nodes(found: Image, alive: dict[int, bool]) -> Iterator[str]:
+    """A table of the nodes."""
+    owned = found.owned()
+    rows = [
+        [
+            str(node.node_id),
+            standing(node, alive[node.node_id]),
+            moment(node.started_ms),
+            node.version,
+            str(owned[node.node_id]),
+            ", ".join(f"{host or '*'}:{port}" for _, host, port in node.addresses),
+        ]
+        for node in found.nodes.values()
+        if node.node_id in alive
+    ]
+    yield from table(["node", "is", "started", "version", "partitions", "addresses"], rows)
+
+
+def partitions(rows: Sequence[Partition], contents: dict[int, tuple[int, int, int]] | None = None) -> Iterator[str]:
+    """A table of partitions, with what each has in the engine if that was read."""
+    heads, cells = ["partition", "owner", "epoch", "planned", "pin"], []
+    for row in rows:
+        owner = UNKNOWN if not row.is_held else shown(row.owner)
+        line = [str(row.partition), owner, str(row.epoch), shown(row.planned), shown(row.pin)]
+        if contents is not None:
+            entries, entry_bytes, snapshot_bytes = contents[row.partition]
+            line += [str(entries), size(entry_bytes), size(snapshot_bytes)]
+        cells.append(line)
+    yield from table([*heads, *(["entries", "their size", "snapshot"] if contents is not None else [])], cells)
+
+
+def etcd(found: Sequence[Member]) -> Iterator[str]:
+    """A table of the members of etcd."""
+    rows = []
+    for member in found:
+        if member.trouble is not None:
+            rows.append([member.address, "silent", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN])
+            continue
+        role = "leader" if member.leads else "follower"
+        space = [size(count) for count in (member.file_bytes, member.live_bytes, member.quota_bytes)]
+        rows.append([member.address, role, member.version, *space])
+    yield from table(["etcd", "is", "version", "file", "in use", "quota"], rows)
+
+
+def summary(engine: str, found: Image, alive: dict[int, bool], members: Sequence[Member]) -> Iterator[str]:
+    """The cluster in four lines."""
+    living = sum(alive.values())
+    held = sum(found.owned().values())
+    answering = [member for member in members if member.trouble is None]
+    fullest = max(answering, key=lambda member: member.used, default=None)
+    yield f"cluster     {shown(found.cluster_id)} on {engine}"
+    yield f"nodes       {len(alive)}, {living} alive"
+    yield f"partitions  {len(found.partitions)}, {held} owned, {len(found.moving())} moving"
+    space = "" if fullest is None else f", {size(fullest.file_bytes)} of {size(fullest.quota_bytes)} used"
+    yield f"etcd        {len(members)} members, {len(answering)} answer{space}"

@@ -1,0 +1,202 @@
+//! `rota._rota.EngineOperator`: the engine of a cluster as `rota cluster` reaches it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use pyo3::{prelude::*, types::PyDict};
+use rota_cluster::{
+    notes::{self, ClusterSettings, Plan},
+    operator::{self, Refused},
+};
+use rota_engine::{NodeId, PartitionId, View, requests::PutNote};
+use rota_etcd::{Alarm, ChangeError, Failure, Member, OpenError, Operator};
+use rota_server::topics::leaders_in_note;
+
+use crate::{
+    cluster::{EngineAccess, etcd_config},
+    errors::{EngineError, RotaError, not_found},
+};
+
+/// The engine of a cluster, for an operator. Calls block, and release the interpreter lock.
+#[pyclass(frozen, module = "rota._rota")]
+pub struct EngineOperator {
+    operator: Operator,
+}
+
+fn failed(error: &ChangeError) -> PyErr {
+    match error {
+        ChangeError::Refused(Refused::UnknownNode(..)) => not_found("node", error.to_string()),
+        ChangeError::Refused(Refused::UnknownPartition(..)) => not_found("partition", error.to_string()),
+        ChangeError::Refused(Refused::Impossible(_)) => RotaError::new_err(error.to_string()),
+        _ => EngineError::new_err(error.to_string()),
+    }
+}
+
+fn silent(failure: &Failure) -> PyErr {
+    EngineError::new_err(failure.to_string())
+}
+
+type MemberRow = (String, Option<String>, Option<(u64, String, bool, u64, u64, u64, Vec<String>)>);
+
+fn member(member: &Member) -> MemberRow {
+    let at = member.endpoint.to_string();
+    match &member.status {
+        Err(failure) => (at, Some(failure.to_string()), None),
+        Ok(status) => {
+            let (used, errors) = (&status.used, status.errors.clone());
+            let space = (used.file_bytes, used.live_bytes, used.quota_bytes);
+            (at, None, Some((status.id, status.version.clone(), status.leads, space.0, space.1, space.2, errors)))
+        }
+    }
+}
+
+fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    let settings = view.notes.get(notes::CLUSTER).and_then(|note| ClusterSettings::read(note));
+    let settings = settings.map(|settings| (settings.id, settings.partitions, settings.ttl_ms));
+    shown.set_item("history", format!("{:032x}", view.meta.history.0))?;
+    shown.set_item("format", view.meta.format)?;
+    shown.set_item("revision", view.revision.0)?;
+    shown.set_item("settings", &settings)?;
+    let infos = notes::nodes(view);
+    let node = |(id, info): (&NodeId, &notes::NodeInfo)| {
+        let addresses: Vec<_> =
+            info.addresses.iter().map(|at| (at.listener.clone(), at.host.clone(), at.port)).collect();
+        let incarnation = view.nodes.get(id).map(|known| known.incarnation);
+        // A beat of an earlier process is no sign of life.
+        let beat = view.beats.get(id).filter(|beat| Some(beat.incarnation) == incarnation);
+        let beat = beat.map(|beat| (format!("{:032x}", beat.incarnation.0), beat.counter));
+        let state = (info.state.name(), notes::is_drained(view, *id));
+        (id.0, addresses, info.version.clone(), state.0, state.1, info.started_ms, beat)
+    };
+    shown.set_item("nodes", infos.iter().map(node).collect::<Vec<_>>())?;
+    let (plan, pins) = (Plan::of(view), notes::pins(view));
+    let partition = |number: i32| {
+        let (at, part) = (PartitionId(number), view.parts.get(&PartitionId(number)));
+        let is_held = part.is_some_and(|part| {
+            let runs = view.nodes.get(&part.node).is_some_and(|known| known.incarnation == part.incarnation);
+            part.held && runs
+        });
+        let owner = part.map(|part| part.node.0);
+        let epoch = part.map_or(0, |part| part.epoch.0);
+        let id = |node: NodeId| node.0;
+        (owner, epoch, is_held, plan.node_of(at).map(id), pins.get(&at).copied().map(id))
+    };
+    let partitions = settings.map_or(0, |(_, partitions, _)| partitions as i32);
+    shown.set_item("partitions", (0..partitions).map(partition).collect::<Vec<_>>())?;
+    let topics = notes::topics(view);
+    let leaders: BTreeMap<&String, Option<Vec<i32>>> =
+        topics.iter().map(|(name, note)| (name, leaders_in_note(note))).collect();
+    shown.set_item("topics", leaders)?;
+    Ok(shown)
+}
+
+#[pymethods]
+impl EngineOperator {
+    /// Connects to the engine of an existing cluster.
+    #[new]
+    fn new(py: Python<'_>, url: &str, access: EngineAccess, attempt_ms: u64) -> PyResult<EngineOperator> {
+        let config = etcd_config(url, access)?;
+        let connected = py.detach(|| Operator::connect(config, Duration::from_millis(attempt_ms)))?;
+        match connected {
+            Ok(operator) => Ok(EngineOperator { operator }),
+            Err(error @ OpenError::NoCluster(..)) => Err(not_found("cluster", error.to_string())),
+            Err(error) => Err(EngineError::new_err(error.to_string())),
+        }
+    }
+
+    /// Returns the engine without password.
+    #[getter]
+    fn name(&self) -> String {
+        self.operator.name()
+    }
+
+    /// Returns the small keys at present.
+    fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let view = py.detach(|| self.operator.view()).map_err(|failure| silent(&failure))?;
+        described(py, &view)
+    }
+
+    /// Returns the members of etcd.
+    fn members(&self, py: Python<'_>) -> Vec<MemberRow> {
+        py.detach(|| self.operator.members()).iter().map(member).collect()
+    }
+
+    /// Returns alarms with the ids of members.
+    fn alarms(&self, py: Python<'_>) -> PyResult<Vec<(u64, &'static str)>> {
+        let alarms = py.detach(|| self.operator.alarms()).map_err(|failure| silent(&failure))?;
+        let named = |(member, alarm): (u64, Alarm)| match alarm {
+            Alarm::NoSpace => (member, "NOSPACE"),
+            Alarm::Corrupt => (member, "CORRUPT"),
+        };
+        Ok(alarms.into_iter().map(named).collect())
+    }
+
+    /// Gives space back, and calls `tell` with each step.
+    fn mend(&self, py: Python<'_>, tell: Py<PyAny>) -> PyResult<()> {
+        let mut raised = None;
+        let mended = py.detach(|| {
+            self.operator.mend(|step| {
+                if let Err(error) = Python::attach(|py| tell.call1(py, (step,))) {
+                    raised = Some(error);
+                }
+            })
+        });
+        mended.map_err(|failure| silent(&failure))?;
+        raised.map_or(Ok(()), Err)
+    }
+
+    /// Drains a node. Returns whether that changed something.
+    fn drain(&self, py: Python<'_>, node: i32) -> PyResult<bool> {
+        self.change(py, |view| operator::drain(view, NodeId(node)))
+    }
+
+    /// Undrains a node.
+    fn undrain(&self, py: Python<'_>, node: i32) -> PyResult<bool> {
+        self.change(py, |view| operator::undrain(view, NodeId(node)))
+    }
+
+    /// Places a partition.
+    fn pin(&self, py: Python<'_>, partition: i32, node: i32) -> PyResult<bool> {
+        self.change(py, |view| operator::pin(view, PartitionId(partition), NodeId(node)))
+    }
+
+    /// Lets the planner place a partition.
+    fn unpin(&self, py: Python<'_>, partition: i32) -> PyResult<bool> {
+        self.change(py, |view| operator::unpin(view, PartitionId(partition)))
+    }
+
+    /// Forgets a node.
+    fn forget(&self, py: Python<'_>, node: i32) -> PyResult<bool> {
+        self.change(py, |view| operator::forget(view, NodeId(node)))
+    }
+
+    /// Begins a new history. Returns the lost one and the new one.
+    fn accept_loss(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        let (lost, begun) = py.detach(|| self.operator.accept_loss()).map_err(|error| failed(&error))?;
+        Ok((format!("{:032x}", lost.0), format!("{:032x}", begun.0)))
+    }
+
+    /// Returns what a partition has: entries, their bytes, and the bytes of its snapshot.
+    fn content(&self, py: Python<'_>, partition: i32) -> PyResult<(usize, usize, usize)> {
+        let log = py.detach(|| self.operator.log(PartitionId(partition))).map_err(|error| failed(&error))?;
+        let entry_bytes = log.entries.values().map(|entry| entry.value.bytes.len()).sum();
+        let snapshot_bytes = log.chunks.values().map(Vec::len).sum();
+        Ok((log.entries.len(), entry_bytes, snapshot_bytes))
+    }
+}
+
+impl EngineOperator {
+    fn change(
+        &self,
+        py: Python<'_>,
+        decide: impl Fn(&View) -> Result<Vec<PutNote>, Refused> + Send + Sync,
+    ) -> PyResult<bool> {
+        let changes = py.detach(|| self.operator.change(decide)).map_err(|error| failed(&error))?;
+        Ok(changes > 0)
+    }
+}
+
+/// Adds the class to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<EngineOperator>()
+}

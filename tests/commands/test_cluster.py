@@ -1,0 +1,349 @@
+"""`rota cluster` on a real etcd, with servers in this process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import rota
+from harness.etcd import Etcd, is_installed
+from rota import exits
+from rota.cli import app
+from rota.cluster import Cluster
+from tests.clients.eventually import eventually
+
+pytestmark = [
+    pytest.mark.xdist_group("cluster-command"),
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not is_installed(), reason="etcd is not installed (Debian: etcd-server, etcd-client)"),
+]
+
+TTL_MS = 1_000
+PARTITIONS = 4
+WITHIN_S = 60.0
+NUMBERS = itertools.count()
+
+
+@dataclass
+class Scene:
+    """An etcd, and servers by node id."""
+
+    etcd: Etcd
+    url: str
+    access: rota.EngineAccess | None = None
+    options: list[str] = field(default_factory=list)
+    servers: dict[int, rota.Server] = field(default_factory=dict)
+
+    def start(self, node_id: int) -> rota.Server:
+        server = rota.Server(
+            settings={"offsets.topic.num.partitions": PARTITIONS, "group.initial.rebalance.delay.ms": 0},
+            engine=self.url,
+            engine_access=self.access,
+            node_id=node_id,
+            ttl_ms=TTL_MS,
+            http=":0",
+        )
+        self.servers[node_id] = server
+        return server
+
+    def run(self, *words: str) -> Result:
+        return CliRunner().invoke(app, ["cluster", *words, "--engine", self.url, *self.options])
+
+    def done(self, *words: str) -> Any:
+        """What a command that succeeds prints as JSON."""
+        ended = self.run(*words, "--json")
+        assert ended.exit_code == 0, ended.output
+        return json.loads(ended.stdout)
+
+    def owned(self) -> dict[int, int]:
+        """How many partitions each node owns."""
+        rows = self.done("describe")["nodes"]
+        return {row["node_id"]: row["partitions"] for row in rows}
+
+    def settle(self, wanted: Callable[[dict[int, int]], bool]) -> None:
+        eventually(lambda: wanted(self.owned()), WITHIN_S, "partitions are owned", lambda: repr(self.owned()))
+
+
+def cluster_of(server: rota.Server) -> Cluster:
+    found = server.cluster()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def scene(etcd: Etcd) -> Iterator[Scene]:
+    """Two servers of a cluster of its own, and a partition at least with the first."""
+    scene = Scene(etcd, etcd.url(f"tests/{next(NUMBERS)}"))
+    try:
+        for node_id in (1, 2):
+            scene.start(node_id)
+            _joined(scene, node_id)
+        scene.settle(lambda owned: sum(owned.values()) == PARTITIONS)
+        yield scene
+    finally:
+        for server in scene.servers.values():
+            server.kill()
+
+
+def _joined(scene: Scene, node_id: int) -> bool:
+    return eventually(lambda: cluster_of(scene.servers[node_id]).is_ready, WITHIN_S, f"node {node_id} has joined")
+
+
+def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
+    scene.settle(lambda owned: sorted(owned.values()) == [2, 2])
+    shown = scene.done("describe", "--bytes")
+    seen = cluster_of(scene.servers[1])
+    assert (shown["cluster_id"], shown["ttl_ms"]) == (seen.cluster_id, TTL_MS)
+    assert shown["engine"] == scene.url
+    for row in shown["nodes"]:
+        server = scene.servers[row["node_id"]]
+        assert row["is_alive"]
+        assert [at["port"] for at in row["addresses"]] == [server.port]
+        assert row["started_at"].startswith("20")
+    assert [row["epoch"] for row in shown["partitions"]] == [row.epoch for row in seen.partitions]
+    assert [row["owner"] for row in shown["partitions"]] == [row.owner for row in seen.partitions]
+    assert {row["entries"] for row in shown["partitions"]} == {0}
+    (member,) = shown["etcd"]
+    assert member["leads"]
+    assert 0 < member["live_bytes"] <= member["file_bytes"] < member["quota_bytes"]
+    text = scene.run("describe").stdout
+    for fact in (shown["history"], member["version"], "serving", "leader"):
+        assert fact in text
+
+
+def test_a_partition_is_moved_and_stays_until_it_is_unpinned(scene: Scene) -> None:
+    assert scene.done("move", "3", "2") == {"partition": 3, "node": 2, "is_done": True}
+    assert cluster_of(scene.servers[2]).partitions[3].owner == 2
+    plan = scene.done("plan")
+    assert [(row["partition"], row["pin"]) for row in plan["pinned"]] == [(3, 2)]
+    assert scene.done("unpin", "3")["has_changed"] is True
+    assert scene.done("unpin", "3")["has_changed"] is False
+    assert scene.done("plan")["pinned"] == []
+
+
+def test_a_drained_node_owns_nothing_until_it_is_undrained(scene: Scene) -> None:
+    assert scene.done("drain", "1") == {"node": 1, "is_done": True}
+    assert scene.owned() == {1: 0, 2: PARTITIONS}
+    assert scene.done("plan")["drained"] == [1]
+    (row,) = [row for row in scene.done("describe")["nodes"] if row["node_id"] == 1]
+    assert row["standing"] == "drained"
+    refused = scene.run("drain", "2")
+    assert (refused.exit_code, refused.stdout) == (exits.FAILED, "")
+    assert refused.stderr.startswith("rota: node 2 cannot be drained: no other node that lives takes partitions")
+    refused = scene.run("move", "0", "1")
+    assert (refused.exit_code, refused.stderr) == (exits.FAILED, "rota: node 1 is drained: undrain it first\n")
+    assert scene.done("undrain", "1")["has_changed"] is True
+    scene.settle(lambda owned: owned[1] > 0)
+
+
+def test_a_silent_node_is_named_and_forgotten_and_comes_back(scene: Scene) -> None:
+    scene.servers[1].create_topic("mine", 2)
+    refused = scene.run("forget", "2")
+    assert (refused.exit_code, refused.stderr) == (exits.FAILED, "rota: node 2 lives: stop it first, with SIGTERM\n")
+    scene.servers.pop(2).kill()
+    scene.settle(lambda owned: owned[1] == PARTITIONS)
+    unwell = scene.run("status")
+    assert unwell.exit_code == exits.FAILED
+    assert "node 2 is silent: start it, or `rota cluster forget 2`" in unwell.stdout
+    moved = scene.run("move", "0", "2")
+    assert moved.exit_code == exits.FAILED
+    assert "node 2 is silent and cannot take partition 0" in moved.stderr
+    leads = scene.run("forget", "2")
+    assert leads.exit_code == exits.FAILED
+    assert "node 2 leads topics, whose messages only it has: mine" in leads.stderr
+    assert scene.done("forget", "2", "--force") == {"node": 2, "led_topics": ["mine"]}
+    assert scene.done("status")["nodes"] == 1
+    assert scene.run("status").stdout.endswith("OK\n")
+    scene.start(2)
+    _joined(scene, 2)
+    assert scene.done("status")["alive"] == [1, 2]
+
+
+def test_a_forgotten_node_that_was_only_silent_introduces_itself_again(scene: Scene) -> None:
+    # An operator who looks at the wrong node removes one that lives.
+    before = {row["node_id"] for row in scene.done("describe")["nodes"]}
+    prefix = scene.url.partition("/tests/")[2]
+    assert scene.etcd.control("del", f"/tests/{prefix}/v/note/node/2").strip() == "1"
+    eventually(lambda: {row["node_id"] for row in scene.done("describe")["nodes"]} == before, WITHIN_S, "it is back")
+
+
+def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
+    quota = 4 << 20
+    with Etcd(tmp_path, ["--quota-backend-bytes", str(quota)]) as etcd:
+        scene = Scene(etcd, etcd.url())
+        try:
+            scene.start(1)
+            _joined(scene, 1)
+            for number in range(100):
+                ended = etcd._ask("put", "/other", "x" * 100_000)
+                if "database space exceeded" in ended.stderr:
+                    break
+                assert number < 99, "etcd does not mind its quota"
+            full = scene.run("status", "--json")
+            assert full.exit_code == exits.FAILED
+            assert "NOSPACE" in json.loads(full.stdout)["alarms"]
+            mended = scene.done("mend")
+            assert [step.split()[0] for step in mended["steps"]] == ["compacted", "defragmented", "disarmed"]
+            assert mended["alarms"] == []
+            assert mended["etcd"][0]["file_bytes"] < quota / 2
+            etcd.control("put", "/other", "y")
+        finally:
+            for server in scene.servers.values():
+                server.kill()
+
+
+def test_a_loss_is_accepted_only_by_name(scene: Scene) -> None:
+    refused = scene.run("accept-loss")
+    assert (refused.exit_code, refused.stdout) == (exits.MISUSED, "")
+    assert refused.stderr.endswith("give --yes\n")
+    before = scene.done("describe")["history"]
+    accepted = scene.done("accept-loss", "--yes")
+    assert accepted["lost_history"] == before
+    assert scene.done("describe")["history"] == accepted["history"] != before
+    # Servers join the new history by themselves.
+    scene.settle(lambda owned: sum(owned.values()) == PARTITIONS)
+    eventually(lambda: cluster_of(scene.servers[1]).is_ready, WITHIN_S, "the server is a member again")
+
+
+def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
+    no_node = "there is no node 7; the cluster has 1, 2"
+    no_partition = "there is no partition 4; __consumer_offsets has 0 to 3"
+    for line, says in [
+        ("drain 7", no_node),
+        ("undrain 7", no_node),
+        ("forget 7", no_node),
+        ("move 0 7", no_node),
+        ("move 4 1", no_partition),
+        ("unpin 4", no_partition),
+    ]:
+        ended = scene.run(*line.split())
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (exits.NOT_FOUND, "", f"rota: {says}\n")
+        as_json = scene.run(*line.split(), "--json")
+        assert json.loads(as_json.stderr) == {"error": "NotFound", "message": says}
+
+
+def test_a_wrong_prefix_is_answered_with_those_that_exist(scene: Scene) -> None:
+    url = scene.etcd.url("tests/none")
+    ended = CliRunner().invoke(app, ["cluster", "status", "--engine", url])
+    assert ended.exit_code == exits.NOT_FOUND
+    assert ended.stderr.startswith(f"rota: engine {url}: no cluster has this prefix; there are /tests/")
+    assert scene.etcd.control("get", "--prefix", "/tests/none") == "", "looking writes nothing"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        ([], exits.MISUSED, "--engine is missing: give etcd://HOST:PORT,.../PREFIX, or set ROTA_ENGINE"),
+        (["--engine", "etcd://127.0.0.1:1/rota"], exits.UNREACHABLE, "engine etcd://127.0.0.1:1/rota: no connection: "),
+        (["--engine", "http://127.0.0.1:1/rota"], exits.MISUSED, 'engine "http://127.0.0.1:1/rota": the scheme is '),
+        (
+            ["--engine", "etcds://127.0.0.1:1/rota"],
+            exits.MISUSED,
+            "--engine is etcds://...: give --engine-ca, the CAs of the members of etcd",
+        ),
+        (
+            ["--engine", "etcd://127.0.0.1:1/rota", "--engine-ca", "ca.pem"],
+            exits.MISUSED,
+            "--engine-ca is for TLS: write --engine as etcds://...",
+        ),
+        (
+            ["--engine", "etcds://127.0.0.1:1/rota", "--engine-ca", "/none/ca.pem"],
+            exits.MISUSED,
+            "cannot read `/none/ca.pem`: No such file",
+        ),
+        (
+            ["--engine", "etcd://127.0.0.1:1/rota", "--engine-user", "rota"],
+            exits.MISUSED,
+            "--engine-user needs --engine-password-file: give a file with the password, too",
+        ),
+        (
+            ["--engine", "etcd://127.0.0.1:1/rota", "--engine-user", "rota", "--engine-password-file", "/none"],
+            exits.MISUSED,
+            "--engine-password-file is `/none`: No such file",
+        ),
+        (
+            ["--engine", "etcd://127.0.0.1:1/rota", "--engine-key", "key.pem"],
+            exits.MISUSED,
+            "--engine-key needs --engine-cert: give the certificate of the key, too",
+        ),
+    ],
+)
+def test_a_wrong_call_says_what_to_give(options: list[str], code: int, says: str) -> None:
+    ended = CliRunner().invoke(app, ["cluster", "status", *options], env={"ROTA_ENGINE": ""})
+    assert (ended.exit_code, ended.stdout) == (code, ""), ended.output
+    assert ended.stderr.startswith(f"rota: {says}"), ended.stderr
+
+
+def test_a_password_on_the_command_line_is_warned_of_and_not_printed(scene: Scene) -> None:
+    url = scene.url.replace("://", "://rota:s3cret@")
+    ended = CliRunner().invoke(app, ["cluster", "status", "--engine", url])
+    assert ended.stderr.startswith("rota: other users can read the password in --engine: give --engine-user")
+    assert "s3cret" not in ended.output + ended.stderr
+
+
+def test_the_engine_is_found_in_a_file_and_in_the_environment(scene: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "rota.toml"
+    file.write_text(f'[server]\nengine = "{scene.url}"\nnode_id = 9\n')
+    for words, environment in [(["--config", str(file)], {}), ([], {"ROTA_ENGINE": scene.url})]:
+        ended = CliRunner().invoke(app, ["cluster", "status", *words], env=environment)
+        assert ended.exit_code == 0, ended.output
+
+
+def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: Path) -> None:
+    authority = rota.Authority()
+    member, own = authority.issue("127.0.0.1", name="etcd"), authority.issue("127.0.0.1", name="rota")
+    files = {
+        "ca.pem": authority.certificate,
+        "member.pem": member.certificate,
+        "member.key": member.key,
+        "rota.pem": own.certificate,
+        "rota.key": own.key,
+        "both.pem": own.certificate + own.key,
+        "password": "s3cret\n",
+        "wrong": "guessed\n",
+    }
+    at = {name: str(tmp_path / name) for name in files}
+    for name, text in files.items():
+        Path(at[name]).write_text(text)
+    flags = ["--cert-file", at["member.pem"], "--key-file", at["member.key"]]
+    flags += ["--trusted-ca-file", at["ca.pem"], "--client-cert-auth"]
+    ctl = ["--cacert", at["ca.pem"], "--cert", at["rota.pem"], "--key", at["rota.key"]]
+    with Etcd(tmp_path, flags, "https", ctl) as etcd:
+        etcd.control("user", "add", "root:s3cret")
+        etcd.control("user", "grant-role", "root", "root")
+        etcd.control("auth", "enable")
+        url = etcd.url(scheme="etcds")
+        access = rota.EngineAccess(
+            ca=at["ca.pem"], cert=at["rota.pem"], key=at["rota.key"], user="root", password_file=at["password"]
+        )
+        tls = ["--engine-ca", at["ca.pem"], "--engine-cert", at["both.pem"]]
+        login = ["--engine-user", "root", "--engine-password-file"]
+        scene = Scene(etcd, url, access, [*tls, *login, at["password"]])
+        try:
+            scene.start(1)
+            _joined(scene, 1)
+            assert scene.done("status")["alive"] == [1]
+            scene.options = [*tls, *login, at["wrong"]]
+            refused = scene.run("status")
+            assert refused.exit_code == exits.UNREACHABLE
+            assert "authentication failed" in refused.stderr
+            assert "guessed" not in refused.stderr
+            scene.options = ["--engine-ca", at["ca.pem"], *login, at["password"]]
+            assert scene.run("status").exit_code == exits.UNREACHABLE, "etcd asks for a certificate"
+            assert "s3cret" not in repr(access) + repr(scene.servers[1].cluster())
+        finally:
+            for server in scene.servers.values():
+                server.kill()
