@@ -87,3 +87,47 @@ def test_the_recipes_of_testcontainers_use_options_that_exist() -> None:
     named = set(re.findall(r"\bROTA_[A-Z_]+", page))
     assert named <= {variable_of(name) for name in (*OPTIONS, *kafka_defaults())}
     assert page.count("ready on") >= 4
+
+
+CLUSTER = ROOT / "packaging/container/cluster.yaml"
+
+
+def test_the_unit_of_a_clusters_node_starts_what_rota_takes() -> None:
+    text = (ROOT / "packaging/systemd/rota-cluster@.service").read_text()
+    lines = re.findall(r"^ExecStart(?:Pre)?=/opt/rota/bin/rota (.*)$", text, re.MULTILINE)
+    config = str(ROOT / "packaging/cluster.toml")
+    [check, serve] = [shlex.split(line.replace("/etc/rota/cluster.toml", config).replace("%i", "1")) for line in lines]
+    for arguments in (check, ["config", "show", *serve[1:]]):
+        ended = CliRunner().invoke(app, arguments)
+        assert ended.exit_code == 0, ended.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+@pytest.mark.parametrize("name", ["rota-cluster@.service", "etcd-rota.service"])
+def test_systemd_finds_nothing_wrong_with_the_units_of_a_cluster(tmp_path: Path, name: str) -> None:
+    text = (ROOT / "packaging/systemd" / name).read_text()
+    unit = tmp_path / name.replace("@", "@1")
+    unit.write_text(re.sub(r"/opt/rota/bin/rota|/usr/bin/etcd", sys.executable, text))
+    ended = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
+
+
+def test_the_clusters_compose_file_gives_each_server_a_node_id_and_an_address_of_its_own() -> None:
+    services = yaml.safe_load(CLUSTER.read_text())["services"]
+    servers = {name: service for name, service in services.items() if name.startswith("rota")}
+    members = sorted(services.keys() - servers.keys())
+    assert (len(servers), len(members)) == (3, 3)
+    names = {variable_of(name) for name in OPTIONS} | {"ROTA_CONFIG"}
+    for service in servers.values():
+        given = service["environment"]
+        assert set(given) <= names
+        assert given["ROTA_ENGINE"] == "etcd://" + ",".join(f"{name}:2379" for name in members) + "/rota"
+        assert sorted(service["depends_on"]) == members
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        [published] = service["ports"]
+        assert given["ROTA_ADVERTISE"] == f"localhost:{published.partition(':')[0]}"
+        assert given["ROTA_LISTEN"].rpartition(":")[2] == published.partition(":")[2]
+    assert len({service["environment"]["ROTA_NODE_ID"] for service in servers.values()}) == 3
+    assert len({tuple(service["ports"]) for service in servers.values()}) == 3
+    cluster = {services[name]["environment"]["ETCD_INITIAL_CLUSTER"] for name in members}
+    assert cluster == {",".join(f"{name}=http://{name}:2380" for name in members)}
