@@ -6,6 +6,7 @@ from rota.exits import MISUSED, fail
 
 LOOPBACK = "127.0.0.1"
 HTTP, HTTPS = "http://", "https://"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def parsed(text: str, lowest_port: int = 1) -> str:
@@ -31,6 +32,29 @@ def address(option: str, text: str, lowest_port: int) -> str:
     """The address that an option was given, with its host; ends the command if it is none."""
     try:
         return parsed(text, lowest_port)
+    except ValueError as error:
+        fail(MISUSED, f"{option} is `{text}`: {error}")
+
+
+def listen_parsed(text: str) -> str:
+    """Like `parsed` with port 0, with a security protocol in front if one is named: PLAINTEXT://HOST:PORT.
+
+    Raises ValueError.
+    """
+    protocol, separator, rest = text.partition("://")
+    if not separator:
+        return parsed(text, 0)
+    if protocol.upper() not in SECURITY_PROTOCOLS:
+        raise ValueError(
+            f"`{protocol}` is no security protocol: give HOST:PORT, or one of {', '.join(SECURITY_PROTOCOLS)}"
+        )
+    return f"{protocol.upper()}://{parsed(rest, 0)}"
+
+
+def listen_address(option: str, text: str) -> str:
+    """Like `address`, for a listener."""
+    try:
+        return listen_parsed(text)
     except ValueError as error:
         fail(MISUSED, f"{option} is `{text}`: {error}")
 

@@ -54,7 +54,7 @@ def namespace() -> Iterator[str]:
 @contextmanager
 def serving(inside: str, journal: Path, *more: str) -> Iterator[None]:
     """`rota serve` for everybody, in the namespace; at its end its journal is audited."""
-    rota = [sys.executable, "-m", "rota", "serve", "--listen", f"0.0.0.0:{PORT}", *more]
+    rota = [sys.executable, "-m", "rota", "serve", "--listen", f"PLAINTEXT://0.0.0.0:{PORT}", *more]
     rota += ["--journal-dir", str(journal), "--set", "group.initial.rebalance.delay.ms=0"]
     with subprocess.Popen(["ip", "netns", "exec", inside, *rota], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

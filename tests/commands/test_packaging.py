@@ -62,7 +62,7 @@ def test_the_ports_and_places_of_the_container_are_those_of_the_file_that_it_tak
     text, config = CONTAINER.read_text(), (ROOT / "packaging/rota.toml").read_text()
     [port] = re.findall(r"^EXPOSE (\d+)$", text, re.MULTILINE)
     [volume] = re.findall(r"^VOLUME (\S+)$", text, re.MULTILINE)
-    assert f'listen = "0.0.0.0:{port}"' in config
+    assert f'listen = "PLAINTEXT://0.0.0.0:{port}"' in config
     [http] = re.findall(r"\bROTA_HTTP=:(\d+)", text)
     assert f"http://127.0.0.1:{http}/healthz" in text, "the health check asks there"
     assert f'data = "{volume}"' in config

@@ -86,7 +86,7 @@ def test_clients_are_told_the_advertised_address() -> None:
 
 
 def test_a_server_on_all_addresses_says_what_clients_are_given_and_how_to_change_it() -> None:
-    with serving("--listen", "0.0.0.0:0") as (process, first_line):
+    with serving("--listen", "PLAINTEXT://0.0.0.0:0") as (process, first_line):
         assert process.stderr is not None
         told = process.stderr.readline()
         assert port_in(first_line) > 0
@@ -97,26 +97,24 @@ def test_a_server_on_all_addresses_says_what_clients_are_given_and_how_to_change
         assert process.communicate(timeout=WITHIN_S)[1] == ""
 
 
-NAMED = "--set listeners={}://0.0.0.0:0"
-
-
 @pytest.mark.parametrize("with_users", [False, True])
-def test_an_address_without_encryption_that_others_reach_is_warned_about_unless_it_is_asked_for_by_name(
+def test_an_address_without_encryption_that_others_reach_has_to_be_asked_for_by_name(
     with_users: bool, tmp_path: Path
 ) -> None:
     more = ["--users", str(users_file(tmp_path))] if with_users else []
-    named = NAMED.format("SASL_PLAINTEXT" if with_users else "PLAINTEXT")
-    everyone = "" if with_users else ", and everyone may connect"
-    with serving("--listen", "0.0.0.0:0", "--advertise", "localhost:9", *more) as (process, _):
-        process.terminate()
-        assert process.communicate(timeout=WITHIN_S)[1] == (
-            f"rota: connections to 0.0.0.0:0 are not encrypted{everyone}: give --tls-cert (docs/security.md), "
-            f"or ask for it by name: {named}\n"
-        )
-    with serving(*named.split(), *more, listen=None) as (process, first_line):
-        assert first_line.startswith(f"rota {rota.__version__} ready on 127.0.0.1:")
-        process.terminate()
-        assert process.communicate(timeout=WITHIN_S)[1] == ""
+    name = "SASL_PLAINTEXT" if with_users else "PLAINTEXT"
+    refused = run("serve", "--listen", "0.0.0.0:0", *more)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "rota: others reach 0.0.0.0:0, and connections to it are not encrypted: give --tls-cert, or ask for it by "
+        f"name: --listen {name}://0.0.0.0:0\n"
+    )
+    listen = ["--listen", f"{name}://0.0.0.0:0", "--advertise", "localhost:9"]
+    for named in (listen, ["--set", f"listeners={name}://0.0.0.0:0"]):
+        with serving(*named, *more, listen=None) as (process, first_line):
+            assert first_line.startswith(f"rota {rota.__version__} ready on 127.0.0.1:")
+            process.terminate()
+            assert process.communicate(timeout=WITHIN_S)[1] == ""
 
 
 def users_file(directory: Path) -> Path:

@@ -21,6 +21,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"]
 SCRAM = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 PASSWORD = "correct-horse-battery"  # noqa: S105  of a server of this test only
 WRONG = "Authentication failed: Invalid username or password"
+EXPOSED = "SASL_PLAINTEXT://0.0.0.0:0"
 WITHIN_S = 30
 
 
@@ -295,7 +296,7 @@ def test_secrets_are_nowhere(tmp_path: Path) -> None:
         ({"users": {"ana": ""}}, ValueError, "the password of ana is empty"),
         ({"users": "missing"}, OSError, "missing"),
         (
-            {"sasl": "PLAIN", "users": {"ana": "x"}, "listen": "0.0.0.0:0"},
+            {"sasl": "PLAIN", "users": {"ana": "x"}, "listen": EXPOSED},
             ValueError,
             "PLAIN without TLS sends passwords over the network",
         ),
@@ -307,7 +308,7 @@ def test_what_cannot_be_is_refused(options: dict[str, object], error: type[Excep
 
 
 def test_plaintext_passwords_are_possible_for_those_who_ask_for_them() -> None:
-    with rota.Server("0.0.0.0:0", sasl="PLAIN", users={"ana": "x"}, allow_plaintext_passwords=True) as own:
+    with rota.Server(EXPOSED, sasl="PLAIN", users={"ana": "x"}, allow_plaintext_passwords=True) as own:
         assert own.has_sasl
 
 

@@ -31,13 +31,13 @@ def told(address: tuple[str, int], listener: str = "PLAINTEXT") -> list[tuple[st
 
 
 def test_an_advertised_address_is_told_everywhere() -> None:
-    with rota.Server(listen="0.0.0.0:0", advertise="kafka.test:9099") as server:
+    with rota.Server(listen="PLAINTEXT://0.0.0.0:0", advertise="kafka.test:9099") as server:
         assert set(told((server.host, server.port))) == {("kafka.test", 9099)}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
 def test_without_one_a_client_is_sent_where_it_has_reached_the_server(host: str) -> None:
-    with rota.Server(listen="0.0.0.0:0") as server:
+    with rota.Server(listen="PLAINTEXT://0.0.0.0:0") as server:
         assert set(told((host, server.port))) == {(host, server.port)}
 
 

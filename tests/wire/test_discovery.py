@@ -154,6 +154,6 @@ def test_clients_are_sent_to_the_advertised_address() -> None:
 
 
 def test_a_server_on_all_addresses_sends_clients_to_the_one_that_they_used() -> None:
-    with rota.Server("0.0.0.0:0") as server, Connection(("127.0.0.1", server.port)) as connection:
+    with rota.Server("PLAINTEXT://0.0.0.0:0") as server, Connection(("127.0.0.1", server.port)) as connection:
         answer = connection.ask(frame(FIND_COORDINATOR, 0, string("g")))
     assert (answer.i16(), answer.i32(), answer.string(), answer.i32()) == (0, 1, "127.0.0.1", server.port)

@@ -100,7 +100,7 @@ def show(
     \b
     Examples:
       rota config show
-      rota config show --config rota.toml --listen 0.0.0.0:9092 --json
+      rota config show --config rota.toml --listen :9093 --json
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
     from rota.serve.command import told_by

@@ -38,7 +38,13 @@ class LogFormat(StrEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
-Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")]
+Listen = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Address to listen on; port 0 picks a free port. PLAINTEXT://HOST:PORT without TLS for other machines.",
+    ),
+]
 Advertise = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Address for clients, if it differs from --listen."),
@@ -259,14 +265,14 @@ def serve(
     \b
     Examples:
       rota serve
-      rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
+      rota serve --listen PLAINTEXT://0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
       rota serve --tls-cert server.pem --users users
       rota serve --users users --acls acls --set super.users=User:admin
       rota serve --data data
       rota serve --data data --journal
       rota serve --tls-cert server.pem --http https://0.0.0.0:9644
-      rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen 0.0.0.0:9092 --advertise h1:9092
+      rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092
       rota serve --control :9645 --virtual-clock
       rota serve --trace --json
       rota serve --config rota.toml --log-format json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import rota
 from rota import _rota
-from rota.addresses import HTTPS, address, web_address
+from rota.addresses import HTTPS, address, listen_address, web_address
 from rota.clock import VirtualClock
 from rota.cluster.access import ACCESS, access_of
 from rota.config.sources import DEFAULT, Resolved
@@ -42,20 +42,8 @@ def addresses(told: Resolved) -> tuple[str, str | None]:
             fail(MISUSED, f"{told.called('listen')} and the setting `listeners` are both given: give one of them")
         return LISTEN, advertise
     return (
-        address(told.called("listen"), told["listen"], 0),
+        listen_address(told.called("listen"), told["listen"]),
         None if advertise is None else address(told.called("advertise"), advertise, 1),
-    )
-
-
-def exposed(server: Server, listen: str) -> str | None:
-    """The warning about an address of --listen that others reach without encryption; None if there is none."""
-    [endpoint] = server.listeners().values()
-    if endpoint.is_local or server.has_tls:
-        return None
-    everyone = "" if server.has_sasl else ", and everyone may connect"
-    return (
-        f"connections to {listen} are not encrypted{everyone}: give --tls-cert (docs/security.md), "
-        f"or ask for it by name: --set listeners={endpoint.security_protocol}://{listen}"
     )
 
 
@@ -343,12 +331,9 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     )
     ending.reload_on_hangup(server)
     control = controlled(server, told, controlled_on)
-    if not told.has(LISTENERS):
-        if advertise is None and listen.rpartition(":")[0] in WILDCARDS:
-            complain(EVERYWHERE)
-        warning = exposed(server, listen)
-        if warning is not None:
-            complain(warning)
+    host = listen.rpartition("://")[2].rpartition(":")[0]
+    if advertise is None and not told.has(LISTENERS) and host in WILDCARDS:
+        complain(EVERYWHERE)
     unnamed = server.unnamed_host()
     if unnamed is not None:
         complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")

@@ -88,9 +88,7 @@ pub(super) fn configured(config: &ServerConfig, has_tls: bool) -> Result<Vec<End
     let mut found = endpoints(texts, config.nodes)?;
     let from_setting = !found.is_empty();
     if !from_setting {
-        let protocol = SecurityProtocol::of(has_tls, config.sasl.is_some());
-        let (host, port) = split_address("listen on", &config.listen)?;
-        found.push(Endpoint { name: protocol.name().to_owned(), protocol, host, port, advertised: None });
+        found.push(from_listen(config, SecurityProtocol::of(has_tls, config.sasl.is_some()))?);
     }
     advertise(&mut found, texts)?;
     if let Some(address) = &config.advertise {
@@ -102,6 +100,35 @@ pub(super) fn configured(config: &ServerConfig, has_tls: bool) -> Result<Vec<End
         found[0].advertised = Some((Some(host), port));
     }
     Ok(found)
+}
+
+/// Returns the listener of `--listen`, which is `HOST:PORT` or `PROTOCOL://HOST:PORT`.
+///
+/// An address that others reach has TLS, or its protocol is named.
+fn from_listen(config: &ServerConfig, protocol: SecurityProtocol) -> Result<Endpoint, ServerError> {
+    let conflict = |reason: String| Err(ListenerError::Conflict(reason).into());
+    let (named, address) = match config.listen.split_once("://") {
+        Some((named, address)) => (Some(named), address),
+        None => (None, config.listen.as_str()),
+    };
+    let (host, port) = split_address("listen on", address)?;
+    let name = protocol.name();
+    match named {
+        Some(named) if !named.eq_ignore_ascii_case(name) => {
+            return conflict(format!(
+                "--listen names {named}, but with this certificate and these users the listener is {name}: give \
+                 {name}://{address}, or add or remove --tls-cert and --users"
+            ));
+        }
+        None if !protocol.has_tls() && !is_loopback(&host) => {
+            return conflict(format!(
+                "others reach {address}, and connections to it are not encrypted: give --tls-cert, or ask for it by \
+                 name: --listen {name}://{address}"
+            ));
+        }
+        _ => {}
+    }
+    Ok(Endpoint { name: name.to_owned(), protocol, host, port, advertised: None })
 }
 
 /// Refuses listeners without what their protocol needs, and what no listener uses.
