@@ -212,7 +212,7 @@ def reconnecting(plan: Plan, folder: str, ours: Peer) -> Iterator[Row]:
             what = f"while {reconnects:,} connect" if result is busy else "alone"
             plan.say(f"round {number + 1} of {plan.rounds}: other connections {what}")
             with loading(folder, ours, CONNECTIONS[0], 0.5 if plan.quick else STORM_S, RATE) as load:
-                words = ["nice", "-n", "19", *native("tls", "reconnect", folder, ours.tls, reconnects)]
+                words = ["chrt", "--idle", "0", *native("tls", "reconnect", folder, ours.tls, reconnects)]
                 storm = subprocess.Popen(words, stdout=subprocess.PIPE, text=True) if result is busy else None
                 result.rounds.append(measured(load, ours.pid))
                 if storm is not None:

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Steps of handshakes in one pass of an event loop.
-pub const STEPS_PER_PASS: usize = 2;
+pub const STEPS_PER_PASS: usize = 1;
 
 /// Time from the accepted connection to the end of its handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
