@@ -48,7 +48,11 @@ def perform(settings: Settings, *, as_json: bool) -> Result:
     from rota.demo.view import view
 
     with ended_by_sigterm(), view(as_json) as audience:
-        if settings.bootstrap_servers is not None:
+        if settings.etcd is not None:
+            from rota.demo.cluster import play
+
+            result = play(settings, settings.etcd, audience)
+        elif settings.bootstrap_servers is not None:
             result = Stage(settings, None, audience).play()
         else:
             from rota.server import Server

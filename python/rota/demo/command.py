@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,9 @@ import rota
 from rota.addresses import address
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail
 
+DURATION_S = {False: 30.0, True: 60.0}
+"""Without and with --cluster."""
+
 
 class Assignor(StrEnum):
     """The partition assignment strategies of the demo's consumers, by their names in librdkafka."""
@@ -20,6 +24,20 @@ class Assignor(StrEnum):
     COOPERATIVE_STICKY = "cooperative-sticky"
     RANGE = "range"
     ROUNDROBIN = "roundrobin"
+
+
+Duration = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=3600,
+        metavar="SECONDS",
+        help="Duration of the demo, unless the group is slower (default: 30, with --cluster 60).",
+    ),
+]
+Cluster = Annotated[
+    bool, typer.Option("--cluster", help="Run three servers and three members of etcd, and kill, pause and drain.")
+]
 
 
 def _security(file: Path | None) -> dict[str, Any]:
@@ -35,10 +53,7 @@ def _security(file: Path | None) -> dict[str, Any]:
 
 
 def demo(
-    duration: Annotated[
-        float,
-        typer.Option(min=0, max=3600, metavar="SECONDS", help="Duration of the demo, unless the group is slower."),
-    ] = 30.0,
+    duration: Duration = None,
     assignor: Annotated[Assignor, typer.Option(help="How the consumers share partitions.")] = (
         Assignor.COOPERATIVE_STICKY
     ),
@@ -50,12 +65,16 @@ def demo(
         Path | None,
         typer.Option(metavar="FILE", help="With --bootstrap-server: a properties file of Kafka clients: TLS, SASL."),
     ] = None,
+    cluster: Cluster = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; the last one is the summary.")] = False,
 ) -> None:
     """Watch real consumers share 12 partitions while members join, leave, crash and resubscribe.
 
     Four confluent-kafka consumers, each in its own process, join a group one by one; one leaves, one is killed with
     SIGKILL, one switches its subscription; all commit offsets throughout.
+
+    With --cluster eight consumers commit to three servers that share groups over etcd (docs/cluster.md), all on this
+    machine. The group's coordinator is moved, killed, paused and drained, and the leader of etcd is killed.
 
     Exit code 0: no generation had two owners of a partition, every stable group owned all partitions, and no
     acknowledged commit was lost, by the records of consumers and coordinator. 1: the last lines name the violation.
@@ -65,21 +84,28 @@ def demo(
     Examples:
       rota demo
       rota demo --json | tail -n 1
+      rota demo --cluster
       rota demo --bootstrap-server 127.0.0.1:9092 --assignor range
     """
     if importlib.util.find_spec("confluent_kafka") is None:
         fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
     if bootstrap_server is not None:
         address("--bootstrap-server", bootstrap_server, 1)
+        if cluster:
+            fail(MISUSED, "--cluster starts servers of its own: leave out --bootstrap-server")
     elif command_config is not None:
         fail(MISUSED, "--command-config needs --bootstrap-server: the demo's own server is asked without TLS and SASL")
+    etcd = shutil.which("etcd") if cluster else None
+    if cluster and etcd is None:
+        fail(MISUSED, "--cluster needs etcd: install it (Debian: apt install etcd-server), or put it on the PATH")
     from confluent_kafka import KafkaException
 
     from rota.demo import perform
     from rota.demo.stage import Settings
     from rota.demo.witness import UnreachableError
 
-    chosen_settings = Settings(duration, assignor.value, bootstrap_server, _security(command_config))
+    duration_s = duration if duration is not None else DURATION_S[cluster]
+    chosen_settings = Settings(duration_s, assignor.value, bootstrap_server, etcd, _security(command_config))
     try:
         result = perform(chosen_settings, as_json=as_json)
     except KeyboardInterrupt:

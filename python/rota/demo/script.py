@@ -17,6 +17,8 @@ class Step:
     title: str
     act: Callable[[Cast, dict[str, str]], None]
     """Gets the consumers and the broker's name of each topic."""
+    is_over: Callable[[], bool] = lambda: True
+    """Whether what the act began has come to its end; asked again and again."""
 
 
 def joins(name: str) -> Step:

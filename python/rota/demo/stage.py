@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,6 +44,8 @@ class Settings:
     assignor: str = "cooperative-sticky"
     bootstrap_servers: str | None = None
     """An existing broker to run against; None starts a rota server for the run."""
+    etcd: str | None = None
+    """The path of etcd, for a run over several servers."""
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What librdkafka needs for TLS and SASL."""
 
@@ -71,11 +73,20 @@ class Result:
 class Stage:
     """Everything that exists during one run."""
 
-    def __init__(self, settings: Settings, server: Server | None, audience: Audience) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        server: Server | None,
+        audience: Audience,
+        *,
+        steps: Sequence[Step] = STEPS,
+        session_ms: int = SESSION_MS,
+    ) -> None:
         """`server` is the rota server that the run uses; None if it uses another broker."""
         run = "" if server is not None else f"rota-demo-{uuid.uuid4().hex[:8]}-"
         self.settings = settings
         self.server = server
+        self.steps = steps
         self.bootstrap_servers = server.bootstrap_servers if server is not None else str(settings.bootstrap_servers)
         self.group = f"{run}roster"
         self.names = {topic: f"{run}{topic}" for topic in TOPICS}
@@ -92,18 +103,23 @@ class Stage:
         config = {
             **broker,
             "group.id": self.group,
-            "session.timeout.ms": SESSION_MS,
+            "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": 500,
             "partition.assignment.strategy": settings.assignor,
         }
         self.cast = Cast(config, {name: topic for topic, name in self.names.items()}, self.evidence, self.tell)
         self.feed = Feed(broker, self.topics)
-        self.observer = Observer(broker, self.group, self._seen, SESSION_MS)
+        self.observer = Observer(broker, self.group, self._seen, session_ms)
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the start."""
         return (now_ms() - self.began_ms) / 1000
+
+    @property
+    def broker(self) -> str:
+        """What the consumers share their partitions with."""
+        return "rota" if self.server is not None else self.bootstrap_servers
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -115,21 +131,39 @@ class Stage:
         self.news.append(News(self.elapsed_s, who, text))
         self._changed.set()
 
+    @property
+    def doing(self) -> str:
+        """What the coordinator does, or what there is beside the consumers."""
+        return str(self.explanation) if self.explanation else ""
+
+    def prepare(self) -> None:
+        """Make everything ready for the first consumer."""
+        if self.server is None:
+            self.observer.reach()
+        self.observer.create(self.topics)
+
+    def clear(self) -> None:
+        """Leave nothing behind on a broker of the user."""
+        if self.server is None:
+            self.observer.remove(self.topics)
+
+    def accidents(self) -> list[str]:
+        """Processes that ended other than the script says."""
+        return self.cast.accidents()
+
     def play(self) -> Result:
         """Play the whole script, and leave nothing behind on a broker of the user.
 
         Raises rota.RotaError if no broker answers, KafkaException or TimeoutError if it will not create the topics.
         """
-        if self.server is None:
-            self.observer.reach()
+        self.prepare()
         try:
             failures = self._perform()
         finally:
-            if self.server is None:
-                self.observer.remove(self.topics)
+            self.clear()
         if self.feed.failed:
             failures.append(f"producing failed: {self.feed.failed}")
-        verdict = judge(self.evidence, self.topics, [step.title for step in STEPS])
+        verdict = judge(self.evidence, self.topics, [step.title for step in self.steps])
         failures += verdict.failures
         self.step = "done" if not failures else "failed"
         self._look()
@@ -138,7 +172,6 @@ class Stage:
     def _perform(self) -> list[str]:
         failures: list[str] = []
         try:
-            self.observer.create(self.topics)
             self.feed.start()
             self.observer.start()
             self._play_steps()
@@ -146,7 +179,7 @@ class Stage:
             for actor in self.cast.running():
                 self.cast.leave(actor.name)
                 self._look()
-            failures += self.cast.accidents()
+            failures += self.accidents()
         finally:
             self.feed.stop()
             self.observer.stop()
@@ -159,8 +192,8 @@ class Stage:
         return failures
 
     def _play_steps(self) -> None:
-        beat_s = self.settings.duration_s / (len(STEPS) + 1)
-        for number, step in enumerate(STEPS):
+        beat_s = self.settings.duration_s / (len(self.steps) + 1)
+        for number, step in enumerate(self.steps):
             self._wait(beat_s * number)
             self.step = step.title
             self.tell("script", step.title)
@@ -170,12 +203,16 @@ class Stage:
 
     def _settles(self, step: Step) -> bool:
         """Let one thing happen and wait until the group has settled; records the checkpoint, settled or not."""
-        began_ms = now_ms()
+        acted_ms = began_ms = now_ms()
         step.act(self.cast, self.names)
         deadline_ms = now_ms() + SETTLE_WITHIN_S * 1000
-        settled = False
-        while not settled and now_ms() < deadline_ms and not self.cast.accidents():
+        settled = is_over = False
+        while not settled and now_ms() < deadline_ms and not self.accidents():
             self._wait_for_news()
+            if not is_over:
+                # What the coordinator says counts from here on.
+                is_over, began_ms = step.is_over(), now_ms()
+                continue
             checkpoint = self._checkpoint(step)
             described = checkpoint.by_coordinator
             heard_ms = max((actor.heard_ms for actor in self.cast.actors.values()), default=began_ms)
@@ -187,7 +224,7 @@ class Stage:
         if not settled:
             checkpoint = self._checkpoint(step)
         self.evidence.checkpoints.append(checkpoint)
-        took_s = (now_ms() - began_ms) / 1000
+        took_s = (now_ms() - acted_ms) / 1000
         self.tell("script", f"settled after {took_s:.1f} s" if settled else f"not settled after {took_s:.1f} s")
         return settled
 
@@ -217,7 +254,7 @@ class Stage:
 
     def _wait(self, until_s: float) -> None:
         """Let the group run on until so many seconds after the start."""
-        while self.elapsed_s < until_s and not self.cast.accidents():
+        while self.elapsed_s < until_s and not self.accidents():
             self._wait_for_news()
 
     def _wait_for_news(self) -> None:
@@ -232,7 +269,7 @@ class Stage:
         return {
             "ok": not failures,
             "failures": failures,
-            "broker": "rota" if self.server is not None else self.bootstrap_servers,
+            "broker": self.broker,
             "assignor": self.settings.assignor,
             "duration_s": round(self.elapsed_s, 1),
             "members": {actor.name: actor.status for actor in self.cast.actors.values()},

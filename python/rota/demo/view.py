@@ -121,7 +121,7 @@ class LiveView(View):
         for actor in stage.cast.actors.values():
             table.add_row(*row(stage, actor), style=COLOURS.get(actor.status, ""))
         lines = [Text(f"{news.at_s:6.1f} s  {news.who:<7} {news.text}", overflow="ellipsis") for news in self._news]
-        doing = Text(str(stage.explanation), style="yellow") if stage.explanation else Text("")
+        doing = Text(stage.doing, style="yellow")
         return Group(table, doing, *lines)
 
 

@@ -85,7 +85,7 @@ class Observer:
         self._bootstrap_servers = broker["bootstrap.servers"]
         self._session_ms = session_ms
         self._admin = AdminClient({**QUIET, **broker, "client.id": "observer"})
-        self._group = group
+        self.group = group
         self._seen = seen
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
@@ -128,7 +128,7 @@ class Observer:
     def _removed_group(self) -> bool:
         """Whether asking again is of no use: the group is gone, or will not go."""
         try:
-            self._admin.delete_consumer_groups([self._group])[self._group].result(ANSWER_WITHIN_S)
+            self._admin.delete_consumer_groups([self.group])[self.group].result(ANSWER_WITHIN_S)
         except KafkaException as refusal:
             return bool(refusal.args[0].code() != KafkaError.NON_EMPTY_GROUP)
         except TimeoutError:
@@ -137,21 +137,30 @@ class Observer:
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, as a client that is no member reads them."""
-        asked = [ConsumerGroupTopicPartitions(self._group)]
+        asked = [ConsumerGroupTopicPartitions(self.group)]
         answers = self._admin.list_consumer_group_offsets(asked, require_stable=False)
-        found = answers[self._group].result(ANSWER_WITHIN_S).topic_partitions
+        found = answers[self.group].result(ANSWER_WITHIN_S).topic_partitions
         return {Partition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def _run(self) -> None:
         while not self._enough.wait(DESCRIBE_EVERY_S):
             # Taken before the question: what the consumers said earlier than this, the answer knows.
             asked_ms = now_ms()
-            try:
-                answers = self._admin.describe_consumer_groups([self._group], request_timeout=ANSWER_WITHIN_S)
-                described = answers[self._group].result(ANSWER_WITHIN_S)
-            except (KafkaException, TimeoutError):
-                continue  # the group does not exist yet, or the broker is busy: what is missing, the verdict says
-            self._seen(_snapshot(asked_ms, described))
+            snapshot = self.describe(asked_ms)
+            if snapshot is not None:
+                self._seen(snapshot)
+
+    def describe(self, asked_ms: float) -> Snapshot | None:
+        """The group; None: it does not exist yet, or the broker is busy. The verdict says if something is missing."""
+        try:
+            answers = self._admin.describe_consumer_groups([self.group], request_timeout=ANSWER_WITHIN_S)
+            return _snapshot(asked_ms, answers[self.group].result(ANSWER_WITHIN_S))
+        except (KafkaException, TimeoutError):
+            return None
+
+    def pause(self) -> None:
+        """Wait before a question is asked again."""
+        time.sleep(ASK_AGAIN_S)
 
 
 def _snapshot(asked_ms: float, described: Any) -> Snapshot:
