@@ -38,6 +38,7 @@ def a_stage() -> Stage:
         "settings": Settings(),
         "snapshot": evidence.snapshots[-1],
         "explanation": None,
+        "doing": "server 2 paused",
         "news": deque([News(1.25, "ana", "assigned: owns orders 0-2 5")]),
     }
     return cast("Stage", SimpleNamespace(**values))
@@ -95,6 +96,7 @@ def test_the_live_picture_shows_each_member_with_what_it_owns() -> None:
         assert cell in ana
     assert any("ben" in line and "killed" in line and "nothing" in line for line in picture.splitlines())
     assert "assigned: owns orders 0-2 5" in picture
+    assert "server 2 paused" in picture
 
 
 def test_a_line_that_the_kill_cut_short_is_not_evidence() -> None:
