@@ -17,6 +17,7 @@ The rest of the package:
 - `rota.protocol`: requests, answers, records and error codes as frozen classes.
 - `rota.coordinator`: the coordinator as a state machine in your own time, without sockets.
 - `rota.member`: the member's side of a group (`Member`); `rota.aio` runs it over asyncio.
+- `rota.transactions`: the coordinator of transactions, without sockets.
 - `rota.assign`: the assignors.
 """
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rota import coordinator as coordinator
     from rota import member as member
     from rota import protocol as protocol
+    from rota import transactions as transactions
     from rota.member import Member, MemberError, MemberSettings
     from rota.security import Authority, Certificate, Tls
     from rota.tokens import TokenIssuer
@@ -77,7 +79,7 @@ __all__ = [
 ]
 
 # A server needs none of these: they are imported when they are first used.
-LAZY_MODULES = ("assign", "coordinator", "member", "protocol")
+LAZY_MODULES = ("assign", "coordinator", "member", "protocol", "transactions")
 LAZY_NAMES = {
     "Authority": "security",
     "Certificate": "security",

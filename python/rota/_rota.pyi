@@ -14,12 +14,13 @@ One compiled module has one stub; the sections below are in this order:
 | the server | behind `rota.server` |
 | the vocabulary | behind `rota.specs` |
 | assignors | `rota.assign` |
+| the coordinator of transactions | `rota.transactions` |
 | benchmarks, journals, logs in columns, data directories, exploration, simulation | behind `rota.bench`, |
 | | `rota.journal`, `rota.audit`, `rota.log`, `rota.check`, `rota.simulate` |
 
 Times are whole milliseconds: `*_ms` on a monotonic clock of the caller, `wall_ms` and `*_timestamp_ms` since the Unix
-epoch. All classes except Coordinator, Wheel, Purgatory and Server are frozen: they have plain fields, equality, a hash,
-and `match` patterns in field order. docs/protocol.md has the rules.
+epoch. All classes except Coordinator, TransactionCoordinator, Wheel, Purgatory and Server are frozen: they have plain
+fields, equality, a hash, and `match` patterns in field order. docs/protocol.md has the rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +72,7 @@ __all__ = [
     "FetchAnswer",
     "FetchedOffset",
     "FlatGroup",
+    "GivenUp",
     "GroupRecord",
     "GroupValue",
     "Heartbeat",
@@ -116,6 +118,11 @@ __all__ = [
     "SyncAnswer",
     "SyncGroup",
     "TokenIssuer",
+    "Transaction",
+    "TransactionAnswer",
+    "TransactionAppend",
+    "TransactionCoordinator",
+    "TransactionMarker",
     "UnknownRecord",
     "Wait",
     "Wheel",
@@ -2029,6 +2036,233 @@ class Purgatory:
         """
     def next_deadline(self) -> int | None:
         """When to advance next, in ms: at or before every deadline; None when nothing waits."""
+
+# ---- the coordinator of transactions
+
+@final
+class Transaction:
+    """The durable state of a transactional id."""
+
+    state: Final[str]
+    """`Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit` or `CompleteAbort`."""
+    producer_id: Final[int]
+    """The producer that holds the id."""
+    producer_epoch: Final[int]
+    """The epoch of the producer."""
+    timeout_ms: Final[int]
+    """Timeout of the producer's transactions."""
+    participants: Final[tuple[tuple[str, int], ...]]
+    """Participants (topic, partition), sorted; a group is its partition of `__consumer_offsets`."""
+    start_ms: Final[int]
+    """Start of the transaction in wall milliseconds; -1 in Empty."""
+    updated_ms: Final[int]
+    """Wall time of the last change; in a Complete state, of its Prepare state."""
+    previous_producer_id: Final[int]
+    """The producer id before the last change, or -1."""
+    next_producer_id: Final[int]
+    """The producer id after the Complete state while an overflow of the epoch is prepared, or -1."""
+    last_epoch: Final[int]
+    """The epoch's predecessor if a repeated request may name it, or -1. Not in the record."""
+    protocol: Final[int]
+    """The protocol of the last request: 1 or 2."""
+    __match_args__: Final = (
+        "state",
+        "producer_id",
+        "producer_epoch",
+        "timeout_ms",
+        "participants",
+        "start_ms",
+        "updated_ms",
+        "previous_producer_id",
+        "next_producer_id",
+        "last_epoch",
+        "protocol",
+    )
+    def __new__(
+        cls,
+        state: str,
+        producer_id: int,
+        producer_epoch: int,
+        timeout_ms: int,
+        participants: Sequence[tuple[str, int]],
+        start_ms: int,
+        updated_ms: int,
+        previous_producer_id: int,
+        next_producer_id: int,
+        last_epoch: int,
+        protocol: int,
+    ) -> Self: ...
+
+@final
+class TransactionAnswer:
+    """The answer to a request."""
+
+    ticket: Final[int]
+    """Ticket of the request."""
+    error: Final[int]
+    """Error code in the newest version of the request; 0: none."""
+    producer_id: Final[int]
+    """After a start, and after an end by the second protocol, the producer from now on; else -1."""
+    producer_epoch: Final[int]
+    """The epoch of that producer, or -1."""
+    __match_args__: Final = ("ticket", "error", "producer_id", "producer_epoch")
+    def __new__(cls, ticket: int, error: int, producer_id: int = -1, producer_epoch: int = -1) -> Self: ...
+
+@final
+class TransactionAppend:
+    """A record to append to `__transaction_state`. Report the result with `TransactionCoordinator.appended`."""
+
+    append_id: Final[int]
+    """Id to report."""
+    key: Final[bytes]
+    """Key of the record."""
+    value: Final[bytes | None]
+    """Value of the record; `None` is a tombstone."""
+    __match_args__: Final = ("append_id", "key", "value")
+    def __new__(cls, append_id: int, key: bytes, value: bytes | None) -> Self: ...
+
+@final
+class TransactionMarker:
+    """A marker to write in a participant. Report the result with `TransactionCoordinator.marked`."""
+
+    marker_id: Final[int]
+    """Id to report."""
+    transactional_id: Final[str]
+    """The transactional id, to report as well."""
+    participant: Final[tuple[str, int]]
+    """Participant (topic, partition)."""
+    producer_id: Final[int]
+    """Producer id of the transaction."""
+    producer_epoch: Final[int]
+    """Epoch from which the participant accepts data."""
+    coordinator_epoch: Final[int]
+    """Number of the ownership. A participant refuses a lower one than it has seen."""
+    is_commit: Final[bool]
+    """Whether the transaction is committed; otherwise it is aborted."""
+    protocol: Final[int]
+    """The protocol that ended it: 1 or 2."""
+    __match_args__: Final = (
+        "marker_id",
+        "transactional_id",
+        "participant",
+        "producer_id",
+        "producer_epoch",
+        "coordinator_epoch",
+        "is_commit",
+        "protocol",
+    )
+    def __new__(
+        cls,
+        marker_id: int,
+        transactional_id: str,
+        participant: tuple[str, int],
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_commit: bool,
+        protocol: int,
+    ) -> Self: ...
+
+@final
+class GivenUp:
+    """Another owner has the partition. The coordinator refuses every request from now on."""
+
+    def __new__(cls) -> Self: ...
+
+_TransactionEffect: TypeAlias = TransactionAnswer | TransactionAppend | TransactionMarker | GivenUp
+
+@final
+class TransactionCoordinator:
+    """The coordinator of transactions of one partition of `__transaction_state`.
+
+    Give it the records of its log (`load`, then `loaded`); then it serves. Every event returns effects in order:
+    answers, records to append, markers to write, and `GivenUp`. A record is durable when `appended` says so, and its
+    request is answered then.
+
+    `level` is `transaction.version`: 0, 1 or 2. `epoch` is the number of the ownership. `timeout_max_ms`,
+    `expiration_ms` and `ids_max` are the limits of docs/transactions.md; `retry_ms` is the pause after a failure.
+    A producer is (id, epoch), and (-1, -1) is none. `spare_producer_id` is an id that no producer has; it may stay
+    unused. Raises ValueError for a level, a protocol or a word that does not exist, and for a transactional id of more
+    than 32,767 bytes.
+    """
+
+    def __new__(
+        cls,
+        *,
+        level: int = 2,
+        epoch: int = 0,
+        timeout_max_ms: int = 900_000,
+        expiration_ms: int = 604_800_000,
+        retry_ms: int = 100,
+        ids_max: int = 100_000,
+    ) -> Self: ...
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Read one record of the log, in order. Raises RecordError for a malformed one."""
+    def loaded(self, wall_ms: int) -> list[_TransactionEffect]:
+        """The log is read: serve, and send the markers of decided transactions again."""
+    def unload(self) -> list[_TransactionEffect]:
+        """End the ownership. Waiting requests get NOT_COORDINATOR."""
+    def init_producer_id(
+        self,
+        wall_ms: int,
+        ticket: int,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        spare_producer_id: int,
+        producer: tuple[int, int] = (-1, -1),
+    ) -> list[_TransactionEffect]:
+        """InitProducerId; `producer` is what the producer has so far."""
+    def add_participants(
+        self,
+        wall_ms: int,
+        ticket: int,
+        transactional_id: str,
+        producer: tuple[int, int],
+        participants: Sequence[tuple[str, int]],
+        *,
+        protocol: int = 1,
+    ) -> list[_TransactionEffect]:
+        """AddPartitionsToTxn and AddOffsetsToTxn; by protocol 2 the leader of a participant asks."""
+    def end_transaction(
+        self,
+        wall_ms: int,
+        ticket: int,
+        transactional_id: str,
+        producer: tuple[int, int],
+        is_commit: bool,
+        *,
+        spare_producer_id: int,
+        protocol: int = 1,
+    ) -> list[_TransactionEffect]:
+        """EndTxn: up to version 4 by protocol 1, version 5 by protocol 2."""
+    def appended(self, wall_ms: int, append_id: int, error: str | None = None) -> list[_TransactionEffect]:
+        """The result of an append: `failed` (it may be in the log nevertheless), `fenced`, or None if it is durable."""
+    def marked(self, wall_ms: int, transactional_id: str, marker_id: int, result: str) -> list[_TransactionEffect]:
+        """The result of a marker: `written`, `gone` (no such partition), `failed` or `fenced`."""
+    def advance(self, wall_ms: int) -> list[_TransactionEffect]:
+        """Do everything that is due: abort transactions, forget ids, try again."""
+    def next_deadline(self) -> int | None:
+        """The wall time at which something is due."""
+    def verify(self, transactional_id: str, producer: tuple[int, int], participant: tuple[str, int]) -> str:
+        """Whether a participant may append data: `verified`, or why not: `not added`, `concurrent`, `unknown mapping`,
+        `wrong epoch`, `not coordinator`, `loading`.
+        """
+    def describe(self, transactional_id: str) -> tuple[int, Transaction | None]:
+        """DescribeTransactions: error code and state. `updated_ms` and the fields after it are defaults."""
+    def list_ids(
+        self,
+        wall_ms: int,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        min_age_ms: int | None = None,
+    ) -> tuple[int, list[str]]:
+        """ListTransactions: error code, and the ids that pass all filters."""
+    def transactions(self) -> dict[str, Transaction]:
+        """The durable state of every id."""
+    def violations(self) -> list[str]:
+        """The invariants that do not hold (docs/transactions.md, section 9); empty unless rota has a bug."""
 
 # ---- the server
 

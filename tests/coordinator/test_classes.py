@@ -289,7 +289,8 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "vocabulary",
         "write_batch",
     }
-    public = {name for module in (rota, assign, rota.coordinator, rota.protocol) for name in module.__all__}
+    modules = (rota, assign, rota.coordinator, rota.protocol, rota.transactions)
+    public = {name for module in modules for name in module.__all__}
     assert set(_rota.__all__) - private <= public
     for name in set(_rota.__all__) - {"__version__", "Answer", "Effect", "Record", "Request"}:
         assert getattr(_rota, name).__doc__, name

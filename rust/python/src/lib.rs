@@ -32,6 +32,7 @@ mod server;
 mod sim;
 mod simulate;
 mod simulate_journal;
+mod transactions;
 mod values;
 mod vocabulary;
 
@@ -67,6 +68,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     bench::register(module)?;
     audit::register(module)?;
     promises::register(module)?;
+    transactions::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }
