@@ -275,7 +275,9 @@ class Known:
 #: Where a bare section is one of another page than docs/protocol.md.
 PAGES_OF_SECTIONS = {
     "python/rota/model/consumer/": "docs/consumer-protocol.md",
+    "python/rota/model/transactions.py": "docs/transactions.md",
     "python/rota/specs/consumer/": "docs/consumer-protocol.md",
+    "python/rota/specs/transactions/": "docs/transactions.md",
     "rust/engine/": "docs/engine-protocol.md",
     "rust/cluster/": "docs/engine-protocol.md",
     "rust/etcd/": "docs/engine-protocol.md",

@@ -4,7 +4,8 @@
 
 It states docs/protocol.md rule by rule and shares no code with the coordinator, which is checked against it. Read
 `step`, then the module of the request that interests you; docs/model.md walks through a rebalance. Nothing is changed
-in place: a state can be kept, compared, and stepped from twice.
+in place: a state can be kept, compared, and stepped from twice. `rota.model.transactions` is the coordinator of
+transactions.
 """
 
 from rota.model.answers import (
