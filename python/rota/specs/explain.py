@@ -18,6 +18,7 @@ from rota.specs.consumer import words as consumer_words
 from rota.specs.jobs import run
 from rota.specs.logic import Action, Context, Property, Spec, State, Term
 from rota.specs.protocols import Protocol, protocols
+from rota.specs.transactions import words as transactions_words
 
 ASSUMPTIONS = """\
 * One group of one coordinator partition; groups share only the order of the log.
@@ -180,6 +181,12 @@ def page() -> str:
             "one for each step of a request (docs/consumer-protocol.md §4.3) and for\neach other event. C18 to C20 are "
             "liveness by a ranking (`python/rota/specs/consumer/ranking.py`).",
         ),
+        *of_protocol(
+            protocols()["transactions"],
+            "Transactions",
+            "for any number of transactional ids, transactions, batches, partitions\n"
+            "and crashes (docs/transactions.md).",
+        ),
     ]
     for title, of, prefixes in ARITHMETIC:
         lines += ["", f"## {title}", "", of, "", "| claim | says | bugs |", "|---|---|---|"]
@@ -194,6 +201,9 @@ def page() -> str:
         "### Of the newer protocol",
         "",
         consumer_words.ASSUMPTIONS,
+        "### Of transactions",
+        "",
+        transactions_words.ASSUMPTIONS,
         "## False as commonly stated",
         "",
         FALSE,
@@ -202,7 +212,7 @@ def page() -> str:
         consumer_words.FALSE,
         "## Not proved here",
         "",
-        OPEN + consumer_words.OPEN,
+        OPEN + consumer_words.OPEN + transactions_words.OPEN,
     ]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -99,7 +99,7 @@ def _bug(name: str, found: dict[str, str]) -> Results:
 def fingerprint() -> str:
     """What every outcome depends on: the sources of the specifications, and Z3."""
     digest = hashlib.sha256(z3.get_version_string().encode())
-    for folder in ("rota.specs", "rota.specs.consumer"):
+    for folder in ("rota.specs", "rota.specs.consumer", "rota.specs.transactions"):
         for source in sorted(files(folder).iterdir(), key=lambda entry: entry.name):
             if source.name.endswith((".py", "necessary.json")):
                 digest.update(f"{folder} {source.name}".encode() + source.read_bytes())

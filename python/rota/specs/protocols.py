@@ -20,8 +20,11 @@ from rota.specs.consumer.properties import consumer
 from rota.specs.invariants import classic
 from rota.specs.logic import Spec
 from rota.specs.planting import MUTANTS, Bugs
+from rota.specs.transactions import mutants as of_transactions
+from rota.specs.transactions.properties import MORE, transactions
+from rota.specs.transactions.properties import SIZES as SIZES_OF_TRANSACTIONS
 
-PLANTED: tuple[ModuleType, ...] = (mutants, mutants_small, planted)  # importing them plants the bugs
+PLANTED: tuple[ModuleType, ...] = (mutants, mutants_small, planted, of_transactions)  # importing them plants the bugs
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,17 @@ def protocols() -> dict[str, Protocol]:
     """Made once in each process."""
     of_classic = {"few": planting.FEW, "four members": planting.FEW | {"Member": 4}}
     of_consumer = {"few": sizes.FEW, "more": sizes.SIZES}
+    of_both = {"few": SIZES_OF_TRANSACTIONS, "more": MORE}
     found = (
         Protocol("classic", classic(), MUTANTS, planting.SIZES, of_classic, files("rota.specs")),
         Protocol("consumer", consumer(), planted.BUGS, sizes.SIZES, of_consumer, files("rota.specs.consumer")),
+        Protocol(
+            "transactions",
+            transactions(),
+            of_transactions.BUGS,
+            SIZES_OF_TRANSACTIONS,
+            of_both,
+            files("rota.specs.transactions"),
+        ),
     )
     return {each.name: each for each in found}
