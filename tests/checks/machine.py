@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from rota.check.differential import recording, witness
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Loaded, Step
+from rota.check.differential.transaction_lockstep import TransactionLockstep
 from rota.check.differential.volume import Failure
-from rota.check.differential.walks import CLASSIC, CONSUMER, CONVERSION, Walk
+from rota.check.differential.walks import CLASSIC, CONSUMER, CONVERSION, TRANSACTIONS, Walk, lockstep_of
 
 
 class Drawn:
@@ -44,9 +45,9 @@ class Machine(RuleBasedStateMachine):
         for step in self.walk.opening:
             self.do(step)
 
-    def lockstep_with(self, config: Mapping[str, int | str]) -> Lockstep:
+    def lockstep_with(self, config: Mapping[str, int | str]) -> Lockstep | TransactionLockstep:
         """For a subclass that plants a bug."""
-        return Lockstep(config)
+        return lockstep_of(config)
 
     def do(self, step: Step) -> None:
         """Play a step; a difference is reported with the run."""
@@ -55,7 +56,7 @@ class Machine(RuleBasedStateMachine):
             self.lockstep.play(step)
         except Difference as difference:
             failure = Failure(self.config, self.steps, str(difference))
-            shown = recording.text(failure) if failure.is_consumers else witness.transcript(self.config, self.steps)
+            shown = recording.text(failure) if failure.is_recorded else witness.transcript(self.config, self.steps)
             raise Difference(f"{difference}\n\n{shown}") from None
 
     @precondition(lambda self: self.lockstep.state.phase == "Loading")
@@ -93,6 +94,12 @@ class ConversionCoreAndModel(Machine):
     walk = CONVERSION
 
 
+class TransactionCoreAndModel(Machine):
+    """The coordinator of transactions, by both protocols."""
+
+    walk = TRANSACTIONS
+
+
 def explored(machine: type[Machine], part: int, examples: int) -> None:
     """Let Hypothesis look for a difference; the parts have runs of their own."""
     run_state_machine_as_test(
@@ -106,6 +113,6 @@ def explored(machine: type[Machine], part: int, examples: int) -> None:
     )
 
 
-for _machine in (CoreAndModel, ConsumerCoreAndModel, ConversionCoreAndModel):
+for _machine in (CoreAndModel, ConsumerCoreAndModel, ConversionCoreAndModel, TransactionCoreAndModel):
     for _maker in _machine.walk.makers:
         setattr(_machine, _maker.__name__, _rule_of(_maker))

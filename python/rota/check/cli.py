@@ -168,15 +168,17 @@ def walk(
     jobs: Jobs = None,
     protocol: Annotated[
         str | None,
-        typer.Option("--protocol", metavar="NAME", help="classic, consumer or conversion only (default: all)."),
+        typer.Option(
+            "--protocol", metavar="NAME", help="classic, consumer, conversion or transactions only (default: all)."
+        ),
     ] = None,
     recorded: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Play the run in FILE instead; - is stdin.")
     ] = None,
 ) -> None:
-    """Compare the coordinator with rota.model, step by step, on random runs of the classic protocol, of the consumer
-    protocol, and of groups that change between them, until one of them fails. --steps is the number for each of the
-    three.
+    """Compare the coordinators with rota.model, step by step, on random runs of the classic protocol, of the consumer
+    protocol, of groups that change between them, and of transactions, until one of them fails. --steps is the number
+    for each of the four.
 
     \b
     Examples:
@@ -185,7 +187,7 @@ def walk(
       rota check differential --replay failed.txt
     """
     if protocol is not None and protocol not in DIFFERENTIAL.protocols:
-        fail(MISUSED, f"--protocol is `{protocol}`: give classic, consumer or conversion")
+        fail(MISUSED, f"--protocol is `{protocol}`: give classic, consumer, conversion or transactions")
     if recorded is not None:
         end([_replayed(recorded)], [], as_json)
     reports: list[Report] = []
@@ -239,7 +241,7 @@ def prove(
     jobs: Jobs = None,
     explain: Annotated[str | None, typer.Option(metavar="ID", help="Explain a property, and exit.")] = None,
 ) -> None:
-    """Prove the invariants of the classic protocol, the timing wheel and the assignors, without bounds.
+    """Prove the invariants of the protocols, of transactions, the timing wheel and the assignors, without bounds.
 
     Needs Z3: pip install 'rota[check]'. Results are cached in ~/.cache/rota by the content of the specifications.
     --quick leaves out the planted bugs.

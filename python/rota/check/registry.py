@@ -9,7 +9,7 @@ ENGINES = (
         "differential",
         "Compare the coordinator with rota.model, step by step.",
         "rota.check.differential.engine",
-        ("classic", "consumer", "conversion"),
+        ("classic", "consumer", "conversion", "transactions"),
     ),
     Engine(
         "exploration",
@@ -23,7 +23,7 @@ ENGINES = (
     ),
     Engine(
         "proofs",
-        "Prove the invariants of the classic protocol, the timing wheel and the assignors, without bounds.",
+        "Prove the invariants of the protocols, of transactions, the timing wheel and the assignors, without bounds.",
         "rota.check.proofs",
     ),
 )

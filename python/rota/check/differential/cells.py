@@ -5,10 +5,12 @@ named situations. A run of some length has to see each of them at least once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rota import model
+from rota.check.differential.transaction_cells import SITUATIONS
 from rota.model.consumer.data import IS_AWAY, LEAVES, UNRELEASED, UNREVOKED, ConsumerWrite, Group, Member, holder
 from rota.model.consumer.queue import is_writing
 from rota.model.consumer.write import JOIN, REBALANCE, SESSION, SYNC
@@ -292,7 +294,11 @@ CONVERTED: dict[str, Sight] = {
         isinstance(w.event, model.Loaded) and any(m.classic for m in _members(w.after).values())
     ),
 }
-SIGHTS = {"consumer": SOMETIMES, "conversion": CONVERTED}
+SIGHTS: dict[str, Mapping[str, Callable[[Any], bool]]] = {
+    "consumer": SOMETIMES,
+    "conversion": CONVERTED,
+    "transactions": SITUATIONS,
+}
 
 
 @dataclass
@@ -304,11 +310,14 @@ class Reached:
     situations: Counter[str] = field(default_factory=Counter)
 
     def note(self, before: model.State, event: model.Event, after: model.State, effects: Effects) -> None:
-        """One event."""
+        """One event of a coordinator of groups."""
         cell = cell_of(before, event.request) if isinstance(event, model.Submit) else None
+        self.take(cell, Seen(before, event, after, effects))
+
+    def take(self, cell: Cell | None, seen: Any) -> None:
+        """One event, as the situations of the walk see it."""
         if cell is not None:
             self.cells[cell] += 1
-        seen = Seen(before, event, after, effects)
         self.situations.update(name for name, holds in SIGHTS[self.walk].items() if holds(seen))
 
     def add(self, other: Reached) -> None:

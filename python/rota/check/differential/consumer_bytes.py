@@ -21,7 +21,9 @@ class Malformed(AssertionError):  # noqa: N818 - it is what is looked for
     """The bytes are no record of a consumer group."""
 
 
-class _Reader:
+class Reader:
+    """The fields of a record, in order."""
+
     def __init__(self, octets: bytes) -> None:
         self.octets, self.at = octets, 0
 
@@ -66,7 +68,7 @@ class _Reader:
 
 def decoded(key: bytes, value: bytes | None) -> log.ConsumerRecord:
     """One record."""
-    names = _Reader(key)
+    names = Reader(key)
     kind = names.number("h")
     if kind not in VALUES:
         raise Malformed(f"key type {kind}")
@@ -75,7 +77,7 @@ def decoded(key: bytes, value: bytes | None) -> log.ConsumerRecord:
     names.end()
     if value is None:
         return log.ConsumerRecord(kind, group_id, name, None)
-    fields = _Reader(value)
+    fields = Reader(value)
     if fields.number("h") != 0:
         raise Malformed(f"the version of {value.hex()}")
     found = VALUES[kind](fields)
@@ -83,18 +85,18 @@ def decoded(key: bytes, value: bytes | None) -> log.ConsumerRecord:
     return log.ConsumerRecord(kind, group_id, name, found)
 
 
-def _group(r: _Reader) -> Any:
+def _group(r: Reader) -> Any:
     epoch, tags = r.number("i"), r.tags()
     return log.GroupEpoch(epoch, int.from_bytes(tags[0], "big", signed=True) if tags else 0)  # type: ignore[arg-type]
 
 
-def _member(r: _Reader) -> log.Subscription:
+def _member(r: Reader) -> log.Subscription:
     instance_id, rack_id, client_id, client_host = r.text(), r.text(), r.word(), r.word()
     names, pattern = tuple(r.array(r.word)), r.word()
     value = log.Subscription(
         instance_id, rack_id, client_id, client_host, names, pattern, r.number("i"), assignor=r.text()
     )
-    classic = _Reader(r.tags().get(0, b""))
+    classic = Reader(r.tags().get(0, b""))
     if classic.number("b") == 0:
         classic.end()
         return value
@@ -105,53 +107,53 @@ def _member(r: _Reader) -> log.Subscription:
     return replace(value, classic=Classic(session_timeout_ms, protocols))
 
 
-def _protocol_metadata(r: _Reader) -> bytes:
+def _protocol_metadata(r: Reader) -> bytes:
     metadata = r.take(r.varint() - 1)
     r.tags()
     return metadata
 
 
-def _target_epoch(r: _Reader) -> log.TargetEpoch:
+def _target_epoch(r: Reader) -> log.TargetEpoch:
     epoch, tags = r.number("i"), r.tags()
     return log.TargetEpoch(epoch, int.from_bytes(tags[0], "big") if tags else 0)
 
 
-def _topic(r: _Reader) -> tuple[list[Partition], dict[int, bytes]]:
+def _topic(r: Reader) -> tuple[list[Partition], dict[int, bytes]]:
     topic_id = int.from_bytes(r.take(16), "big")
     partitions = [(topic_id, index) for index in r.array(lambda: r.number("i"))]
     return partitions, r.tags()
 
 
-def _target(r: _Reader) -> log.Target:
+def _target(r: Reader) -> log.Target:
     partitions = [partition for found, _ in r.array(lambda: _topic(r)) for partition in found]
     r.tags()
     return log.Target(tuple(partitions))
 
 
-def _held(r: _Reader) -> tuple[tuple[Partition, int], ...]:
+def _held(r: Reader) -> tuple[tuple[Partition, int], ...]:
     held: list[tuple[Partition, int]] = []
     for partitions, tags in r.array(lambda: _topic(r)):
-        epochs = _Reader(tags[0])
+        epochs = Reader(tags[0])
         granted = epochs.array(lambda one=epochs: one.number("i"))  # type: ignore[misc]
         held += zip(partitions, granted, strict=True)
     return tuple(held)
 
 
-def _current(r: _Reader) -> log.Current:
+def _current(r: Reader) -> log.Current:
     epoch, previous, state = r.number("i"), r.number("i"), r.number("b")
     value = log.Current(epoch, previous, STATES[state], _held(r), _held(r))
     r.tags()
     return value
 
 
-def _pattern(r: _Reader) -> log.Pattern:
+def _pattern(r: Reader) -> log.Pattern:
     topics = tuple(r.array(r.word))
     r.take(16)
     r.tags()
     return log.Pattern(topics)
 
 
-VALUES: dict[int, Callable[[_Reader], Any]] = {
+VALUES: dict[int, Callable[[Reader], Any]] = {
     log.GROUP: _group,
     log.TOPICS: _group,
     log.MEMBER: _member,

@@ -13,7 +13,7 @@ from rota.check.engines import Effort, Progress, Report, each
 
 STEPS, STEPS_QUICKLY = 1_000_000, 20_000
 RUNS_AT_A_TIME = 20
-NAMES = {"classic": "differential", "consumer": "differential/consumer", "conversion": "differential/conversion"}
+NAMES = {name: "differential" if name == "classic" else f"differential/{name}" for name in WALKS}
 # How many failed runs are shortened, to print the smallest.
 FAILURES_MAX = 8
 
@@ -71,7 +71,7 @@ def _smallest(failures: list[volume.Failure]) -> list[str]:
     found = min(map(volume.shorten, failures[:FAILURES_MAX]), key=lambda failure: len(failure.steps), default=None)
     if found is None:
         return []
-    shown = recording.text(found) if found.is_consumers else witness.transcript(found.config, found.steps)
+    shown = recording.text(found) if found.is_recorded else witness.transcript(found.config, found.steps)
     return [f"{found.error}\n\n{shown}".rstrip()]
 
 

@@ -89,14 +89,11 @@ SPANS_MS = (0, 1, 999, 5_000, 9_999, 3_000, 30_000, 300_000, 2_000_000)
 METADATA = (None, "", "m", "moo", "m" * 4, "\U0001f600" * 2, "x" * 4_097)
 
 
-class Chooser(ABC):
-    """Makes the steps of one run that every protocol has: time, the ends of appends, crashes."""
+class Picker:
+    """Chooses among options."""
 
-    def __init__(self, lockstep: Both, choices: Choices) -> None:
-        self.lockstep, self.choices = lockstep, choices
-        self.ticket = 0
-
-    # ---- choosing
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
 
     def pick(self, options: Sequence[T]) -> T:
         """One of them; the first is the simplest."""
@@ -105,6 +102,17 @@ class Chooser(ABC):
     def usual(self, options: Sequence[T]) -> T:
         """The first of them in about half of all cases."""
         return self.pick((*(options[0] for _ in options), *options))
+
+
+class Chooser(Picker, ABC):
+    """Makes the steps of one run that every protocol of groups has: time, the ends of appends, crashes."""
+
+    def __init__(self, lockstep: Both, choices: Choices) -> None:
+        super().__init__(choices)
+        self.lockstep = lockstep
+        self.ticket = 0
+
+    # ---- choosing
 
     def name(self, member_id: str) -> str:
         """The id as steps write it."""

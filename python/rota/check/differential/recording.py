@@ -13,6 +13,7 @@ from typing import Any
 from rota import model
 from rota.check.differential import steps
 from rota.check.differential.volume import Failure
+from rota.model import transactions
 
 CLASSES: dict[str, type] = {
     each.__name__: each
@@ -21,6 +22,8 @@ CLASSES: dict[str, type] = {
         *(steps.DeleteTopics, steps.ChangeTopics, steps.Settings),
         *(model.JoinGroup, model.SyncGroup, model.Heartbeat, model.LeaveGroup, model.OffsetCommit, model.OffsetFetch),
         *(model.DescribeGroup, model.ListGroups, model.DeleteGroup, model.OffsetDelete),
+        *(steps.AskTransaction, steps.Mark),
+        *(transactions.InitProducerId, transactions.AddParticipants, transactions.EndTransaction),
         *(model.ConsumerGroupHeartbeat, model.ConsumerGroupDescribe),
     )
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rota import model
+from rota.model import transactions
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,36 @@ class Settings:
     settings: tuple[tuple[str, int], ...]
 
 
-Step = Ask | Pass | End | Crash | HandOver | Loaded | LoadFails | DeleteTopics | ChangeTopics | Settings
+@dataclass(frozen=True)
+class AskTransaction:
+    """A request to the coordinator of transactions."""
+
+    ticket: int
+    request: transactions.Request
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The marker at `index` of those that the owner sent (modulo their number) has this result."""
+
+    index: int
+    result: str
+
+
+Step = (
+    AskTransaction
+    | Mark
+    | Ask
+    | Pass
+    | End
+    | Crash
+    | HandOver
+    | Loaded
+    | LoadFails
+    | DeleteTopics
+    | ChangeTopics
+    | Settings
+)
 
 
 def resolved(request: model.Request, minted: Mapping[int, str]) -> model.Request:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from rota.check.differential.cells import Reached
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Loaded, Step
-from rota.check.differential.walks import CLASSIC, Walk
+from rota.check.differential.transaction_lockstep import LEVEL, TransactionLockstep
+from rota.check.differential.walks import CLASSIC, Walk, lockstep_of
 
 STEPS_OF_A_RUN = 60
 PROTOCOLS = "group.coordinator.rebalance.protocols"
@@ -35,9 +36,9 @@ class Failure:
     error: str
 
     @property
-    def is_consumers(self) -> bool:
-        """Whether the walk was one with the newer protocol."""
-        return PROTOCOLS in self.config
+    def is_recorded(self) -> bool:
+        """Whether a recording shows it: no transcript has the newer protocol, nor transactions."""
+        return PROTOCOLS in self.config or LEVEL in self.config
 
 
 def run(
@@ -46,7 +47,7 @@ def run(
     """One run: how many steps it took, and what it found. `reached` gets what the walk reached."""
     choices = Seeded(seed)
     config = walk.configs[choices.index(len(walk.configs))]
-    lockstep = Lockstep(config, reached)
+    lockstep = lockstep_of(config, reached)
     maker = walk.maker(lockstep, choices)
     makers = [each for each, weight in walk.makers.items() for _ in range(weight)]
     steps: list[Step] = []
@@ -64,12 +65,12 @@ def run(
 
 def error_of(config: Mapping[str, int | str], steps: Sequence[Step]) -> str | None:
     """How these steps fail, if they do."""
-    lockstep = Lockstep(config)
+    lockstep = lockstep_of(config)
     errors = (_played(lockstep, step) for step in steps)
     return next((error for error in errors if error is not None), None)
 
 
-def _played(lockstep: Lockstep, step: Step) -> str | None:
+def _played(lockstep: Lockstep | TransactionLockstep, step: Step) -> str | None:
     """How the step fails, if it does: a difference, or whatever the core or the model raises, who refuse nothing."""
     try:
         lockstep.play(step)

@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rota.check.differential import consumer_generators, conversion_generators, generators
+from rota.check.differential import consumer_generators, conversion_generators, generators, transaction_generators
 from rota.check.differential.cells import CONVERTED, SOMETIMES
+from rota.check.differential.lockstep import Lockstep
 from rota.check.differential.steps import Step
+from rota.check.differential.transaction_cells import SITUATIONS
+from rota.check.differential.transaction_lockstep import LEVEL, TransactionLockstep
 
 
 @dataclass(frozen=True)
@@ -44,4 +47,16 @@ CONVERSION = Walk(
     CONVERTED,
     seen_within=200_000,
 )
-WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER, CONVERSION)}
+TRANSACTIONS = Walk(
+    "transactions",
+    transaction_generators.TransactionMaker,
+    transaction_generators.MAKERS,
+    transaction_generators.CONFIGS,
+    situations=SITUATIONS,
+)
+WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER, CONVERSION, TRANSACTIONS)}
+
+
+def lockstep_of(config: Mapping[str, int | str], *more: Any) -> Lockstep | TransactionLockstep:
+    """The coordinator with these settings and its model."""
+    return (TransactionLockstep if LEVEL in config else Lockstep)(config, *more)
