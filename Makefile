@@ -60,7 +60,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -217,6 +217,13 @@ bench-durable: wheel ## time durable commits and starts, compared with Kafka and
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
 	cargo build --quiet --release -p rota-benches --example commit_load
 	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
+
+bench-cluster: wheel ## time takeovers and commits of several servers over etcd, release build (5 min; BENCH_ARGS='kill commits'; etcd)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-benches --example commit_load
+	cargo build --quiet --release -p rota-etcd --example floor
+	build/bench/bin/python -m benches.cluster $(BENCH_ARGS)
 
 bench-assign: develop ## time the assignors, compared with Kafka's classes, release build (some minutes; needs a JDK and Maven)
 	$(BIN)/python -m benches.assignors $(BENCH_ARGS)

@@ -248,6 +248,11 @@ def test_a_wrong_prefix_is_answered_with_those_that_exist(scene: Scene) -> None:
     [
         ([], exits.MISUSED, "--engine is missing: give etcd://HOST:PORT,.../PREFIX, or set ROTA_ENGINE"),
         (["--engine", "etcd://127.0.0.1:1/rota"], exits.UNREACHABLE, "engine etcd://127.0.0.1:1/rota: no connection: "),
+        (
+            ["--engine", "etcd://[::1]:1,[::1]:2/rota"],
+            exits.UNREACHABLE,
+            "engine etcd://[::1]:1,[::1]:2/rota: no connection: ",
+        ),
         (["--engine", "http://127.0.0.1:1/rota"], exits.MISUSED, 'engine "http://127.0.0.1:1/rota": the scheme is '),
         (
             ["--engine", "etcds://127.0.0.1:1/rota"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rota.cluster import EngineAccess
 from rota.exits import MISUSED, complain, fail, reason_of
@@ -49,5 +48,6 @@ def access_of(told: Resolved) -> EngineAccess:
 
 def has_password(url: str) -> bool:
     """Whether a URL of an engine has one."""
-    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    # Several members with IPv6 addresses are no URL for `urlsplit`.
+    user, at, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
     return bool(at) and ":" in user

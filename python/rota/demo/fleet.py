@@ -61,8 +61,8 @@ def free_ports(count: int) -> list[int]:
 class Fleet:
     """The processes of one run, in a temporary directory. They end with its `with` block."""
 
-    def __init__(self, etcd: str) -> None:
-        """`etcd` is the path of the program."""
+    def __init__(self, etcd: str, ttl_ms: int = TTL_MS) -> None:
+        """`etcd` is the path of the program; after `ttl_ms` of silence a server's partitions are taken over."""
         self._folder = tempfile.TemporaryDirectory(prefix="rota-demo-", ignore_cleanup_errors=True)
         folder = Path(self._folder.name)
         clients, peers, self._ports = (free_ports(SIZE) for _ in range(3))
@@ -79,7 +79,7 @@ class Fleet:
         self.servers: dict[int, Process] = {}
         for node_id, port in enumerate(self._ports, start=1):
             command = [sys.executable, "-m", "rota", "serve", "--listen", f"127.0.0.1:{port}", "--engine", self.engine]
-            command += ["--node-id", str(node_id), "--ttl-ms", str(TTL_MS)]
+            command += ["--node-id", str(node_id), "--ttl-ms", str(ttl_ms)]
             command += ["--set", f"offsets.topic.num.partitions={PARTITIONS}"]
             self.servers[node_id] = Process(f"server {node_id}", command, folder / f"rota{node_id}.log")
         self._operator: _rota.EngineOperator | None = None

@@ -1,5 +1,6 @@
 //! How fast fenced appends are on an etcd: by a bare client, and by the engine. `cargo run --release -p rota-etcd --example
-//! floor -- etcd://127.0.0.1:2379/floor 500 300` makes 500 flushes of 300 bytes a partition in each row.
+//! floor -- etcd://127.0.0.1:2379/floor 500 300` makes 500 flushes of 300 bytes a partition in each row; `... 8 1` measures only
+//! the row with 8 partitions in one lane.
 //!
 //! A flush has one entry for each partition of a lane. The bare client sends it as one transaction over one connection and
 //! looks only at whether all comparisons held; the engine may need two transactions, and reads every answer.
@@ -20,6 +21,8 @@ use rota_etcd::{
 
 /// Partitions of a lane, and lanes.
 const ROWS: [(usize, usize); 6] = [(1, 1), (8, 1), (16, 1), (32, 1), (50, 1), (25, 2)];
+
+const USAGE: &str = "usage: floor etcd://HOST:PORT/EMPTY-PREFIX FLUSHES BYTES [PARTITIONS LANES]";
 
 /// The partitions that a lane owns.
 struct Lane {
@@ -123,10 +126,13 @@ fn report(who: &str, (partitions, lanes): (usize, usize), mut took_ms: Vec<f64>,
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, flushes, bytes] = &arguments[..] else {
-        panic!("usage: floor etcd://HOST:PORT/EMPTY-PREFIX FLUSHES BYTES")
-    };
+    let [url, flushes, bytes, row @ ..] = &arguments[..] else { panic!("{USAGE}") };
     let (flushes, bytes) = (flushes.parse().expect("FLUSHES"), bytes.parse().expect("BYTES"));
+    let rows = match row {
+        [] => ROWS.to_vec(),
+        [partitions, lanes] => vec![(partitions.parse().expect("PARTITIONS"), lanes.parse().expect("LANES"))],
+        _ => panic!("{USAGE}"),
+    };
     let mut config = Config::parse(url, None).expect("a URL");
     config.timeout = std::time::Duration::from_secs(30);
     let engine = EtcdEngine::open(config.clone()).await.expect("an engine");
@@ -134,7 +140,7 @@ async fn main() {
     let history = views.wait_for(Option::is_some).await.expect("a view").as_ref().expect("a view").meta.history;
     println!("client lanes partitions    p50 ms    p99 ms  flushes/s     puts/s");
     let mut first = 0;
-    for (partitions, lanes) in ROWS {
+    for (partitions, lanes) in rows {
         for who in ["bare", "engine"] {
             let mut owners = Vec::new();
             for _ in 0..lanes {
