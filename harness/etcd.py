@@ -27,7 +27,7 @@ class Etcd:
     def __init__(self, folder: Path, flags: Sequence[str] = (), scheme: str = "http", ctl: Sequence[str] = ()) -> None:
         """`flags` are for etcd, `ctl` for etcdctl."""
         self.port, peer = free_port(), free_port()
-        self._folder, self._ctl = folder, list(ctl)
+        self.folder, self._ctl = folder, list(ctl)
         client, other = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{peer}"
         self._command = ["etcd", "--name", "m", "--data-dir", str(folder / "m"), "--log-level", "error"]
         self._command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--logger", "zap"]
@@ -42,12 +42,12 @@ class Etcd:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self._folder / "etcd.log").open("ab") as log:
+        with (self.folder / "etcd.log").open("ab") as log:
             self._running = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + READY_WITHIN_S
         while self._ask("endpoint", "health").returncode != 0:
             if time.monotonic() > deadline:
-                raise AssertionError((self._folder / "etcd.log").read_text(errors="replace")[-2_000:])
+                raise AssertionError((self.folder / "etcd.log").read_text(errors="replace")[-2_000:])
             time.sleep(0.1)
 
     def kill(self) -> None:

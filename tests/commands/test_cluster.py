@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -307,6 +310,28 @@ def test_the_engine_is_found_in_a_file_and_in_the_environment(scene: Scene, tmp_
         assert ended.exit_code == 0, ended.output
 
 
+@contextmanager
+def serving(scene: Scene, node_id: int) -> Iterator[Path]:
+    """`rota serve` as a process with the options of the scene, and the file with what it says."""
+    log = scene.etcd.folder / f"rota{node_id}.log"
+    command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0", "--engine", scene.url, *scene.options]
+    command += [
+        "--node-id",
+        str(node_id),
+        "--ttl-ms",
+        str(TTL_MS),
+        "--set",
+        f"offsets.topic.num.partitions={PARTITIONS}",
+    ]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        yield log
+    finally:
+        process.terminate()
+        assert process.wait(WITHIN_S) == 0
+
+
 def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: Path) -> None:
     authority = rota.Authority()
     member, own = authority.issue("127.0.0.1", name="etcd"), authority.issue("127.0.0.1", name="rota")
@@ -349,6 +374,12 @@ def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: P
             scene.options = ["--engine-ca", at["ca.pem"], *login, at["password"]]
             assert scene.run("status").exit_code == exits.UNREACHABLE, "etcd asks for a certificate"
             assert "s3cret" not in repr(access) + repr(scene.servers[1].cluster())
+            scene.options = [*tls, *login, at["password"]]
+            with serving(scene, 2) as log:
+                eventually(
+                    lambda: scene.done("status")["alive"] == [1, 2], WITHIN_S, "node 2 has joined", log.read_text
+                )
+            assert "s3cret" not in log.read_text()
         finally:
             for server in scene.servers.values():
                 server.kill()
