@@ -52,15 +52,13 @@ WORLDS ?= 800
 SEEDS ?= 10000
 
 export VIRTUAL_ENV := $(abspath $(VENV))
-# maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
-LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
-# The binding crate has conversions only; its tests are Python's.
-CARGO_TESTED := --workspace --exclude rota-python
-
+# What maturin tells PyO3's build script. With it clippy shares build scripts and macros with `make develop`, whose build
+# it would undo otherwise.
+PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))/maturin/pyo3-config-*.txt))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +70,7 @@ $(BIN)/maturin:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
 develop: venv ## build the Rust module (debug) and install rota with its test and docs tools into .venv
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,docs,test --quiet >/dev/null
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --features tests --extras demo,docs,test --quiet >/dev/null
 
 lint: lint-python lint-rust ## all linters and type checks
 
@@ -84,7 +82,8 @@ lint-python: develop ## ruff, mypy --strict, and the stub against the built modu
 
 lint-rust: ## rustfmt and clippy, warnings are errors
 	cargo fmt --all --check
-	CARGO_TARGET_DIR="$(LINT_TARGET)" cargo clippy --quiet --workspace --all-targets -- -D warnings
+	PYO3_BUILD_EXTENSION_MODULE=1 $(PYO3_CONFIG:%=PYO3_CONFIG_FILE="%") \
+		cargo clippy --quiet --workspace --all-targets -- -D warnings
 
 format: develop ## let ruff and rustfmt rewrite what they can
 	$(BIN)/ruff check --fix .
@@ -95,7 +94,12 @@ check: venv ## check what changed since main: linters, unit tests of changed cra
 	VENV=$(VENV) $(PYTHON) scripts/check --since $(CHECK_SINCE)
 
 test-rust: ## the Rust tests
-	cargo test --quiet $(CARGO_TESTED)
+	cargo test --quiet --workspace
+
+long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks (an hour or two)
+	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
+	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
 
 kill: develop ## kill -9 a server 500 times and check that acknowledged data survives (ROTA_KILLS=..., ROTA_SEED=...)
 	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py

@@ -33,6 +33,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "benches" / "instructions.toml"
 PACKAGE, PROGRAM = "rota-benches", "instructions"
+WHEEL = "rota-python"
 COUNTED = "rota_benches::measured*"
 TOLERANCE = 0.05
 FAILED, MISUSED = 1, 2
@@ -149,7 +150,9 @@ def written(tools: Mapping[str, str], counts: Mapping[str, float]) -> str:
 
 def built() -> Path:
     """The program, from the release build that the wheel has made most of."""
-    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", PACKAGE, "--bin", PROGRAM], cwd=ROOT, check=True)
+    # The features of the wheel: nothing of its package is built, and the program shares all other crates with it.
+    packages = ["-p", PACKAGE, "-p", WHEEL]
+    subprocess.run(["cargo", "build", "--quiet", "--release", *packages, "--bin", PROGRAM], cwd=ROOT, check=True)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / PROGRAM
 
 

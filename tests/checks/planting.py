@@ -5,9 +5,12 @@ The core itself has no line for this, so no build of it can have a bug: they are
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tests.checks.tidy import ROOT
 
@@ -17,6 +20,10 @@ CORE = "rust/core/src"
 VARIABLE = "ROTA_PLANTED"
 COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "benches/rust")
 LEFT_OUT = {"target", "__pycache__"}
+ALL = "PLANTED_ALL"
+"""The variable of the environment with which every bug is tried: `make long` sets it."""
+
+T = TypeVar("T")
 
 SWITCH = """//! Which planted bug runs: the one that the environment names.
 
@@ -61,6 +68,14 @@ class Bug:
         return text[:at] + becomes + text[at + len(self.find) :]
 
 
+def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable]) -> list[T]:
+    """The first bug of each kind, in their order; all of them if the environment asks for it."""
+    planted = list(planted)
+    if os.environ.get(ALL):
+        return planted
+    return list({of(bug): bug for bug in reversed(planted)}.values())[::-1]
+
+
 def bugs() -> list[Bug]:
     """Every bug, in the order of the registry."""
     return [Bug(**entry) for entry in tomllib.loads(REGISTRY.read_text())["bug"]]
@@ -86,9 +101,12 @@ def planted_core(planted: list[Bug]) -> dict[str, str]:
     return texts
 
 
-def plant(copy: Path = COPY) -> Path:
-    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
-    files = contents()
+def plant(copy: Path = COPY, files: dict[Path, bytes] | None = None) -> Path:
+    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again.
+
+    `files` are the contents by path; by default the planted core's.
+    """
+    files = contents() if files is None else files
     there = [path for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)]
     for name in {path.relative_to(copy) for path in there} - files.keys():
         (copy / name).unlink()
@@ -100,12 +118,16 @@ def plant(copy: Path = COPY) -> Path:
     return copy
 
 
-def contents() -> dict[Path, bytes]:
-    """What belongs into the copy, by path."""
+def workspace() -> dict[Path, bytes]:
+    """What a copy has without a bug, by path."""
     named = [ROOT / name for name in COPIED]
     paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
-    planted = {Path(CORE) / name: text.encode() for name, text in planted_core(bugs()).items()}
-    return {path.relative_to(ROOT): path.read_bytes() for path in paths} | planted
+    return {path.relative_to(ROOT): path.read_bytes() for path in paths}
+
+
+def contents() -> dict[Path, bytes]:
+    """What belongs into the copy, by path."""
+    return workspace() | {Path(CORE) / name: text.encode() for name, text in planted_core(bugs()).items()}
 
 
 def _counts(path: Path) -> bool:
