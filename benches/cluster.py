@@ -285,6 +285,7 @@ def scene_of(etcd: str, ttl_ms: int) -> Iterator[Scene]:
             connection.ask(peer.metadata(TOPIC))
         for node_id in (2, 3):
             fleet.start(fleet.servers[node_id])
+            fleet.wait_for_node(node_id)
         client = Client(fleet)
         try:
             client.first_after(time.monotonic())

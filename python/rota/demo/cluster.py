@@ -169,6 +169,7 @@ class ClusterStage(Stage):
         for node_id, process in self._fleet.servers.items():
             if node_id != LEADER:
                 self._fleet.start(process)
+                self._fleet.wait_for_node(node_id)
 
     def clear(self) -> None:
         """Everything ends with the fleet."""

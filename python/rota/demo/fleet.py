@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,12 +182,19 @@ class Fleet:
 
     def wait_for_owner(self, node_id: int) -> None:
         """Wait until a server owns every partition. Raises StageError."""
+        self._wait(node_id, lambda found: bool(found.partitions) and found.owned()[node_id] == len(found.partitions))
+
+    def wait_for_node(self, node_id: int) -> None:
+        """Wait until a server has joined. Raises StageError."""
+        self._wait(node_id, lambda found: node_id in found.nodes)
+
+    def _wait(self, node_id: int, holds: Callable[[Image], bool]) -> None:
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:
             if accidents := self.accidents():
                 raise StageError(accidents[0])
             found = self.image()
-            if found is not None and found.partitions and found.owned()[node_id] == len(found.partitions):
+            if found is not None and holds(found):
                 return
             time.sleep(LOOK_AGAIN_S)
         server = self.servers[node_id]
