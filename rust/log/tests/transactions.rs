@@ -422,6 +422,21 @@ fn transactions_of_a_topic_are_the_same_after_a_restart_with_or_without_their_fi
 }
 
 #[test]
+fn transactions_of_a_topic_that_no_checkpoint_has_are_the_same_after_a_crash() {
+    for steps in [1, 3, 300] {
+        let files = ForgetfulFiles::new(64);
+        let (mut store, partition) = topic_store(&files);
+        let index = write_topic(&mut store, partition, steps);
+        for survival in [rota_log::files::Survival::Everything, rota_log::files::Survival::Nothing] {
+            let (mut store, partition) = topic_store(&files.after_crash(survival));
+            let found = store.transactions(partition).map(Option::unwrap_or_default);
+            assert_eq!(found, Ok(index.clone()), "{steps} steps");
+            store.checkpoint().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_trim_keeps_open_transactions_and_removes_the_files_of_removed_segments() {
     let files = ForgetfulFiles::new(64);
     let (mut store, partition) = topic_store(&files);

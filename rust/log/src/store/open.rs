@@ -623,6 +623,7 @@ impl Opening {
             if partition.segments.last().is_none_or(|active| active.base_offset != segment_base) {
                 partition.roll(files.as_ref())?;
             }
+            super::side_files::recovered(partition, files.as_ref(), header)?;
             partition.write(batch.bytes(), header.last_offset().saturating_add(1))?;
             // The segment may exist only because its removal is not durable.
             partition.names_changed = true;

@@ -15,6 +15,7 @@ use super::{
 
 /// A partition that can be written.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about its files")]
 pub struct Partition {
     /// The topic.
     pub topic: String,
@@ -54,6 +55,8 @@ pub struct Partition {
     sealed: Vec<(Arc<Segment>, u64)>,
     /// Offset from which compaction has not run.
     pub first_dirty_offset: i64,
+    /// Whether the recovery knows of a file that says that there are transactions.
+    pub has_snapshot: bool,
 }
 
 /// The state before a pass, for a rollback.
@@ -98,6 +101,7 @@ impl Partition {
             kept_checkpoint: None,
             sealed: Vec::new(),
             first_dirty_offset: 0,
+            has_snapshot: false,
         }
     }
 

@@ -7,6 +7,7 @@
 use std::{io, path::Path};
 
 use crate::{
+    batch::BatchHeader,
     error::LogError,
     files::{Access, Files, read_file, replace_file, write_all_at},
     transaction::EndMarker,
@@ -55,6 +56,21 @@ pub(super) fn write(partition: &mut Partition, files: &dyn Files, file: &SideFil
     });
     partition.names_changed = true;
     written.map(|()| 0).map_err(|error| storage_error(&path, &error))
+}
+
+/// Says again that a partition has transactions, before a recovery writes a batch of one: a partition that no checkpoint
+/// has is written again from its first batch, and its files are removed before. Errors: those of the file system.
+pub(super) fn recovered(partition: &mut Partition, files: &dyn Files, header: &BatchHeader) -> io::Result<()> {
+    if partition.has_snapshot || !header.is_transactional() {
+        return Ok(());
+    }
+    partition.has_snapshot = true;
+    let names = files.list(&partition.dir).unwrap_or_default();
+    if names.iter().any(|entry| snapshot_offset(&entry.name).is_some()) {
+        return Ok(());
+    }
+    let file = SideFile::Snapshot(header.base_offset, TransactionIndex::default().snapshot());
+    write(partition, files, &file).map(|_| ()).map_err(io::Error::other)
 }
 
 fn continue_file(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
