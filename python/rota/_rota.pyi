@@ -123,9 +123,11 @@ __all__ = [
     "TransactionAppend",
     "TransactionCoordinator",
     "TransactionMarker",
+    "TxnOffsetCommit",
     "UnknownRecord",
     "Wait",
     "Wheel",
+    "WriteTxnMarker",
     "__version__",
     "acl_lines",
     "assign_names",
@@ -615,6 +617,81 @@ class ConsumerGroupDescribe:
     __match_args__: Final = ("group_id",)
     def __new__(cls, group_id: str) -> Self: ...
 
+@final
+class TxnOffsetCommit:
+    """Store offsets that the transaction of a producer decides about.
+
+    `offsets` is as in `OffsetCommit`, and so is the answer, a `CommitAnswer`.
+    """
+
+    group_id: Final[str | None]
+    """Group id; neither the empty string nor `None` (null) is valid here."""
+    producer_id: Final[int]
+    """Producer id."""
+    producer_epoch: Final[int]
+    """Epoch of the producer."""
+    offsets: Final[tuple[tuple[tuple[str, int], tuple[int, str | None, int]], ...]]
+    """((topic, partition), (offset, metadata, leader epoch)), in request order."""
+    member_id: Final[str]
+    """Member id; empty if the sender names no member."""
+    generation: Final[int]
+    """Generation; negative if the sender names no member."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    topic_ids: Final[tuple[tuple[str, int], ...]]
+    """(topic, id) of the topics whose id is known."""
+    version: Final[int]
+    """The wire version, 0 to 6."""
+    __match_args__: Final = (
+        "group_id",
+        "producer_id",
+        "producer_epoch",
+        "offsets",
+        "member_id",
+        "generation",
+        "instance_id",
+        "topic_ids",
+        "version",
+    )
+    def __new__(
+        cls,
+        group_id: str | None,
+        producer_id: int,
+        producer_epoch: int,
+        offsets: Mapping[tuple[str, int], _Offset] | Sequence[tuple[tuple[str, int], _Offset]],
+        member_id: str = "",
+        generation: int = -1,
+        *,
+        instance_id: str | None = None,
+        topic_ids: Sequence[tuple[str, int]] = (),
+        version: int = 5,
+    ) -> Self: ...
+
+@final
+class WriteTxnMarker:
+    """End a producer's transaction in one partition of `__consumer_offsets`. Its answer is a `HeartbeatAnswer`."""
+
+    producer_id: Final[int]
+    """Producer id."""
+    producer_epoch: Final[int]
+    """Epoch of the producer from now on."""
+    is_commit: Final[bool]
+    """Whether the transaction is committed; otherwise it is aborted."""
+    coordinator_epoch: Final[int]
+    """Epoch of the transaction coordinator."""
+    transactional_id: Final[str | None]
+    """Transactional id, if known; shown to operators only."""
+    __match_args__: Final = ("producer_id", "producer_epoch", "is_commit", "coordinator_epoch", "transactional_id")
+    def __new__(
+        cls,
+        producer_id: int,
+        producer_epoch: int,
+        is_commit: bool,
+        *,
+        coordinator_epoch: int = 0,
+        transactional_id: str | None = None,
+    ) -> Self: ...
+
 Request: TypeAlias = (
     JoinGroup
     | SyncGroup
@@ -628,6 +705,8 @@ Request: TypeAlias = (
     | OffsetDelete
     | ConsumerGroupHeartbeat
     | ConsumerGroupDescribe
+    | TxnOffsetCommit
+    | WriteTxnMarker
 )
 
 # ---- records of __consumer_offsets
@@ -880,7 +959,7 @@ class SyncAnswer:
 
 @final
 class HeartbeatAnswer:
-    """Answer to `Heartbeat`."""
+    """Answer to `Heartbeat` or `WriteTxnMarker`."""
 
     ticket: Final[int]
     """Ticket of the request."""

@@ -32,7 +32,12 @@ REQUESTS: dict[str, protocol.Request] = {
         "g", "m", 2, subscribed_topic_names=["t"], topic_partitions=[(2**127, [0, 1])]
     ),
     "ConsumerGroupDescribe": protocol.ConsumerGroupDescribe("g"),
+    "TxnOffsetCommit": protocol.TxnOffsetCommit("g", 7, 0, {("t", 0): 5, ("u", 0): (7, None, 3)}),
+    "WriteTxnMarker": protocol.WriteTxnMarker(7, 0, True),
 }
+
+# The vocabulary of groups lacks them.
+TRANSACTIONS = {"TxnOffsetCommit", "WriteTxnMarker"}
 
 VALUES: list[Any] = [
     *REQUESTS.values(),
@@ -220,7 +225,8 @@ def test_the_error_of_a_commit_is_that_of_its_first_partition_that_failed() -> N
 
 
 def test_unions_name_every_request_record_and_effect() -> None:
-    assert {type(request).__name__ for request in REQUESTS.values()} == set(_rota.vocabulary()["requests"])
+    names = {type(request).__name__ for request in REQUESTS.values()}
+    assert names == set(_rota.vocabulary()["requests"]) | TRANSACTIONS
     assert all(isinstance(request, protocol.Request) for request in REQUESTS.values())
     assert isinstance(protocol.HeartbeatAnswer(1, protocol.ErrorCode.NONE), protocol.Answer)
     assert isinstance(rota.coordinator.Append(0, []), rota.coordinator.Effect)

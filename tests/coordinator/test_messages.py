@@ -29,6 +29,7 @@ FLAT = {
     "OffsetCommit": {"offsets", "topic_ids"},
     "OffsetFetch": {"partitions", "topic_ids", "member_id", "member_epoch"},
     "OffsetDelete": {"partitions"},
+    "TxnOffsetCommit": {"offsets", "topic_ids"},
     "CommitAnswer": {"partitions"},
     "FetchAnswer": {"partitions"},
     "OffsetDeleteAnswer": {"partitions"},

@@ -1,6 +1,6 @@
 //! The rows of one entry of a journal: the event, then its effects.
 
-use rota_core::{Coordinator, ErrorCode, Now, Projection, Ticket};
+use rota_core::{Coordinator, ErrorCode, Now, Projection, Ticket, records::TransactionBatch};
 use rota_journal::{
     Entry, EntryError, OwnedEffect, OwnedEvent,
     owned::{Answer, LeaveIdentity, OffsetCommit, Request},
@@ -54,6 +54,15 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
                         classic_rows(Row { append_id, part: Some(part), ..base }, record, columns);
                     });
                 }
+            }
+            // Its records are no commits: a later marker decides about them.
+            OwnedEffect::AppendInTransaction { append_id, batch, records } => {
+                let (append_id, count) = (Some(append_id.0 as i64), Some(records.len() as i64));
+                let note = Some(match batch {
+                    TransactionBatch::Offsets { .. } => "transactional",
+                    TransactionBatch::End(_) => "marker",
+                });
+                rows.push(Row { kind: Some("append"), append_id, count, note, ..base });
             }
         }
     }
@@ -207,6 +216,13 @@ impl Rows<'_, '_> {
             }),
             Request::LeaveGroup(leave) => self.leave(asked, &leave.members, told),
             Request::OffsetCommit(commit) => self.commit(asked, commit),
+            Request::TxnOffsetCommit(commit) => self.push(Row {
+                api: Some("TxnOffsetCommit"),
+                member: Some(&commit.member_id),
+                instance: commit.instance_id.as_deref(),
+                generation: Some(commit.generation),
+                ..asked
+            }),
             _ => self.push(Row { api: Some(request.name()), ..asked }),
         }
     }
@@ -295,7 +311,7 @@ fn error_of(answer: &Answer<'_>) -> ErrorCode {
         codes.find(|code| *code != ErrorCode::None).unwrap_or(ErrorCode::None)
     };
     match answer {
-        Answer::Heartbeat(error) => *error,
+        Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => *error,
         Answer::JoinGroup(join) => join.error,
         Answer::SyncGroup(sync) => sync.error,
         Answer::LeaveGroup(leave) => leave.error,

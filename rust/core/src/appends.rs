@@ -14,6 +14,7 @@ use crate::{
     operations::{Operation, WatchKey},
     records::Record,
     request::Now,
+    response::Answer,
     states::State,
 };
 
@@ -137,7 +138,8 @@ impl Coordinator {
                     self.transaction_ended(step.now, end.producer_id, end.is_commit);
                 }
                 if let Some(ticket) = ticket {
-                    self.answer_marker(step, ticket, error.map_or(ErrorCode::None, ErrorCode::for_offset_append));
+                    let error = error.map_or(ErrorCode::None, ErrorCode::for_offset_append);
+                    step.sink.answer(ticket, Answer::WriteTxnMarker(error));
                 }
             }
             Purpose::Consumer => self.consumer_write_ended(step, append_id, &append.group_id, error),
@@ -206,7 +208,8 @@ impl Coordinator {
             }
             Purpose::Marker(ticket, _) => {
                 if let Some(ticket) = ticket.take() {
-                    self.answer_marker(step, ticket, ErrorCode::RequestTimedOut.for_offset_append());
+                    let error = ErrorCode::RequestTimedOut.for_offset_append();
+                    step.sink.answer(ticket, Answer::WriteTxnMarker(error));
                 }
             }
             Purpose::Delete(_, ticket) => {
@@ -404,7 +407,7 @@ impl Coordinator {
                         Self::answer_commit(step, ticket, commit.topics, Some(error));
                     }
                 }
-                Purpose::Marker(Some(ticket), _) => self.answer_marker(step, ticket, error),
+                Purpose::Marker(Some(ticket), _) => step.sink.answer(ticket, Answer::WriteTxnMarker(error)),
                 Purpose::Delete(_, Some(ticket)) => answer_delete(step, ticket, &append.group_id, error),
                 Purpose::OffsetDelete(Some(ticket), _) => answer_offset_delete_error(step, ticket, error),
                 _ => {}

@@ -34,6 +34,8 @@ impl Coordinator {
             }
             Request::ConsumerGroupDescribe(request) => self.consumer_group_describe(step, ticket, request.group_id),
             Request::ConsumerOffsetFetch(request) => self.consumer_offset_fetch(step, ticket, &request),
+            Request::TxnOffsetCommit(request) => self.txn_offset_commit(step, ticket, &request),
+            Request::WriteTxnMarker(request) => self.write_txn_marker(step, ticket, &request),
         }
         self.debug_check(request.group_id());
     }

@@ -26,12 +26,14 @@ impl<'a> Request<'a> {
             Request::OffsetCommit(request) => request.group_id,
             Request::OffsetFetch(request) => request.group_id,
             Request::DescribeGroup(request) => request.group_id,
-            Request::ListGroups(_) => Some(""),
+            // About all groups of the partition.
+            Request::ListGroups(_) | Request::WriteTxnMarker(_) => Some(""),
             Request::DeleteGroup(request) => request.group_id,
             Request::OffsetDelete(request) => request.group_id,
             Request::ConsumerGroupHeartbeat(request) => Some(request.group_id),
             Request::ConsumerGroupDescribe(request) => Some(request.group_id),
             Request::ConsumerOffsetFetch(request) => request.group_id,
+            Request::TxnOffsetCommit(request) => request.group_id,
         }
     }
 
@@ -45,6 +47,7 @@ impl<'a> Request<'a> {
                 | Request::LeaveGroup(_)
                 | Request::OffsetDelete(_)
                 | Request::ConsumerGroupDescribe(_)
+                | Request::TxnOffsetCommit(_)
         );
         self.group_id().is_some_and(|group_id| may_be_empty || !group_id.is_empty())
     }
@@ -102,6 +105,8 @@ pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error:
         Request::ConsumerOffsetFetch(fetch) => {
             Coordinator::answer_fetch_error(step, ticket, fetch.group_id.unwrap_or(""), error);
         }
+        Request::TxnOffsetCommit(commit) => Coordinator::answer_commit_error(step, ticket, commit.topics, error),
+        Request::WriteTxnMarker(_) => step.sink.answer(ticket, Answer::WriteTxnMarker(error)),
     }
 }
 

@@ -70,7 +70,7 @@ mod leave;
 mod offsets;
 mod statics;
 mod sync;
-pub mod transactions;
+mod transactions;
 
 // Events: requests, time, and results of appends.
 mod appends;

@@ -209,6 +209,40 @@ macro_rules! requests {
                     /// As in `OffsetFetch`.
                     topics: [FetchTopic] or null,
                 }
+
+                /// Stores offsets that a transaction decides about (§10.4). Its answer is that of `OffsetCommit`.
+                TxnOffsetCommit {
+                    /// Wire version, 0 to 6. v6+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
+                    version: i16,
+                    /// `None` is a null group id; an empty id is refused.
+                    group_id: Text or null,
+                    /// The producer id.
+                    producer_id: i64,
+                    /// The producer's epoch.
+                    producer_epoch: i16,
+                    /// Negative if the sender names no member; always in v0 to v2.
+                    generation: i32,
+                    /// Empty if the sender names no member.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// The offsets to store.
+                    topics: [CommitTopic],
+                }
+
+                /// Ends a producer's transaction in this partition of `__consumer_offsets` (§10.4).
+                WriteTxnMarker {
+                    /// The transactional id, if the sender knows it; shown to operators only.
+                    transactional_id: Text or null,
+                    /// The producer id.
+                    producer_id: i64,
+                    /// The producer's epoch from now on.
+                    producer_epoch: i16,
+                    /// The epoch of the transaction coordinator.
+                    coordinator_epoch: i32,
+                    /// Whether the transaction is committed; otherwise it is aborted.
+                    is_commit: bool,
+                }
             }
 
             elements {
@@ -434,6 +468,9 @@ macro_rules! answers {
                     /// Sorted by member id.
                     members: [ConsumerMemberDescription],
                 }
+
+                /// Answer to `WriteTxnMarker` (§10.4), once the marker is durable.
+                WriteTxnMarker => ErrorCode
             }
 
             elements {

@@ -65,7 +65,7 @@ pub enum Record {
 }
 
 /// What an append is to transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TransactionBatch {
     /// Offsets that the next marker of the producer decides about.
     Offsets {

@@ -1,60 +1,27 @@
 //! `TxnOffsetCommit`, and the markers that decide about its offsets (docs/protocol.md §10.4).
-//!
-//! No server sends these two so far. They are calls of their own, which no journal records: a [`Request`] becomes part of
-//! the journal's format.
-//!
-//! [`Request`]: crate::Request
 
 use std::sync::Arc;
 
 use crate::{
-    coordinator::{Coordinator, Phase},
-    effects::{Sink, Step},
+    coordinator::Coordinator,
+    effects::Step,
     error::ErrorCode,
     in_flight::{Purpose, TransactionalCommit},
     pending_offsets::Decided,
     record_bytes::OffsetRecord,
     records::{EndTransaction, Record},
-    request::{CommitTopic, Now, OffsetCommit, Ticket},
-    response::{Answer, CommitAnswer, CommittedTopic},
+    request::{Now, OffsetCommit, Ticket, TxnOffsetCommit, WriteTxnMarker},
+    response::Answer,
     states::State,
 };
 
-/// The topic of the log.
-const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 /// The first version that answers a commit to a missing group with `GROUP_ID_NOT_FOUND`.
 const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
 
-/// Offsets that a transaction decides about (§10.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TxnOffsetCommit<'a> {
-    /// Wire version, 0 to 6. v6+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
-    pub version: i16,
-    /// `None` is a null group id; an empty id is refused.
-    pub group_id: Option<&'a str>,
-    /// The producer id.
-    pub producer_id: i64,
-    /// The producer's epoch.
-    pub producer_epoch: i16,
-    /// Negative if the sender names no member; always in v0 to v2.
-    pub generation: i32,
-    /// Empty if the sender names no member.
-    pub member_id: &'a str,
-    /// `group.instance.id` of a static member.
-    pub instance_id: Option<&'a str>,
-    /// The offsets to store.
-    pub topics: &'a [CommitTopic<'a>],
-}
-
 impl Coordinator {
-    /// Handles a `TxnOffsetCommit`: stores offsets that the transaction of their producer decides about. The answer is
-    /// that of an `OffsetCommit`.
-    pub fn txn_offset_commit(&mut self, now: Now, ticket: Ticket, request: &TxnOffsetCommit<'_>, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        let is_named = request.group_id.is_some_and(|group_id| !group_id.is_empty());
-        let named = if is_named { Ok(()) } else { Err(ErrorCode::InvalidGroupId) };
-        let checked = named.and_then(|()| self.check_active()).and_then(|()| self.may_commit_in_transaction(request));
-        if let Err(error) = checked {
+    /// Stores offsets that the transaction of their producer decides about.
+    pub(crate) fn txn_offset_commit(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &TxnOffsetCommit<'_>) {
+        if let Err(error) = self.may_commit_in_transaction(request) {
             return Self::answer_commit_error(step, ticket, request.topics, error);
         }
         let commit = OffsetCommit {
@@ -74,15 +41,6 @@ impl Coordinator {
         let producer = (request.producer_id, request.producer_epoch);
         let purpose = TransactionalCommit { ticket: Some(ticket), topics: results, producer };
         self.append(step, group_id, Purpose::Transactional(Box::new(purpose)), records);
-        self.debug_check(request.group_id);
-    }
-
-    fn check_active(&self) -> Result<(), ErrorCode> {
-        match self.phase {
-            Phase::Active => Ok(()),
-            Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
-            Phase::Failed | Phase::Unloaded => Err(ErrorCode::NotCoordinator),
-        }
     }
 
     /// Checks whether the sender may commit in a transaction: in every state, with or without members. The request does
@@ -115,26 +73,15 @@ impl Coordinator {
     }
 
     /// Ends a transaction in this partition of `__consumer_offsets`: writes its marker into the log. It decides when it is
-    /// durable. A marker of a producer without offsets here, and a repeated one, are written, too. The answer is that of
-    /// an `OffsetCommit`, about the partition itself.
-    pub fn write_txn_marker(&mut self, now: Now, ticket: Ticket, end: &EndTransaction, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        let open = self.pending_offsets.open().get(&end.producer_id);
-        let is_fenced = open.is_some_and(|open| end.producer_epoch < open.producer_epoch);
-        let fenced = if is_fenced { Err(ErrorCode::InvalidProducerEpoch) } else { Ok(()) };
-        match self.check_active().and(fenced) {
-            Ok(()) => {
-                self.append(step, "".into(), Purpose::Marker(Some(ticket), *end), Vec::new());
-            }
-            Err(error) => self.answer_marker(step, ticket, error),
+    /// durable. A marker of a producer without offsets here, and a repeated one, are written, too.
+    pub(crate) fn write_txn_marker(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &WriteTxnMarker<'_>) {
+        let WriteTxnMarker { producer_id, producer_epoch, coordinator_epoch, is_commit, .. } = *request;
+        let open = self.pending_offsets.open().get(&producer_id);
+        if open.is_some_and(|open| producer_epoch < open.producer_epoch) {
+            return step.sink.answer(ticket, Answer::WriteTxnMarker(ErrorCode::InvalidProducerEpoch));
         }
-    }
-
-    /// Answers a marker: the result for this partition of `__consumer_offsets`.
-    pub(crate) fn answer_marker(&self, step: &mut Step<'_>, ticket: Ticket, error: ErrorCode) {
-        let partitions = vec![(self.partition as i32, error)];
-        let topic = CommittedTopic { name: CONSUMER_OFFSETS.into(), topic_id: 0, partitions };
-        step.sink.answer(ticket, Answer::OffsetCommit(CommitAnswer { topics: &[topic] }));
+        let end = EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit };
+        self.append(step, "".into(), Purpose::Marker(Some(ticket), end), Vec::new());
     }
 
     /// Adds durable offsets of a transaction. The first offset of a missing group creates it.

@@ -151,7 +151,7 @@ impl Sink for Sent {
         self.0.push(match answer {
             Answer::JoinGroup(join) => Errors(vec![join.error], vec![]),
             Answer::SyncGroup(sync) => Errors(vec![sync.error], vec![]),
-            Answer::Heartbeat(error) => Errors(vec![error], vec![]),
+            Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => Errors(vec![error], vec![]),
             Answer::LeaveGroup(leave) => {
                 Errors(vec![leave.error], leave.members.iter().map(|left| left.error).collect())
             }

@@ -12,10 +12,9 @@ use rota_core::{
     records::{EndTransaction, OffsetValue, TransactionBatch},
     request::{
         CommitPartition, CommitTopic, DeleteGroup, FetchTopic, OffsetCommit, OffsetDelete, OffsetDeleteTopic,
-        OffsetFetch,
+        OffsetFetch, TxnOffsetCommit, WriteTxnMarker,
     },
     response::Answer,
-    transactions::TxnOffsetCommit,
 };
 
 const A: i64 = 7;
@@ -43,6 +42,7 @@ impl Sink for Seen {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         let error = match answer {
             Answer::OffsetCommit(commit) => commit.topics[0].partitions[0].1,
+            Answer::WriteTxnMarker(error) => error,
             Answer::DeleteGroup(delete) => delete.error,
             Answer::OffsetDelete(delete) => delete.error,
             Answer::OffsetFetch(fetch) => {
@@ -123,17 +123,18 @@ impl World {
     }
 
     fn send_pending(&mut self, commit: &TxnOffsetCommit<'_>) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.coordinator.txn_offset_commit(NOW, ticket, commit, &mut self.seen);
-        ticket
+        self.send(Request::TxnOffsetCommit(*commit))
     }
 
     fn send_marker(&mut self, end: &EndTransaction) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.coordinator.write_txn_marker(NOW, ticket, end, &mut self.seen);
-        ticket
+        let EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit } = *end;
+        self.send(Request::WriteTxnMarker(WriteTxnMarker {
+            transactional_id: None,
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            is_commit,
+        }))
     }
 
     /// Stores a request's append and returns its error.
@@ -378,7 +379,8 @@ fn a_member_is_fenced_by_its_generation_and_a_stranger_is_not() {
                 let commit = TxnOffsetCommit { generation, member_id, instance_id, ..pending("g", A, topics) };
                 answers += 1;
                 let (now, ticket) = (scene.now(), Ticket(answers));
-                scene.coordinator.txn_offset_commit(now, ticket, &commit, &mut scene.effects);
+                let request = Request::TxnOffsetCommit(commit);
+                scene.coordinator.submit(now, ticket, Entropy(0), request, &mut scene.effects);
                 ticket
             });
             if scene.effects.appends.len() > before {

@@ -9,7 +9,7 @@ use rota_core::{
         topics::TopicMetadata,
     },
     controls::NotDone,
-    records::serialized_bytes,
+    records::{TransactionBatch, serialized_bytes},
 };
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +180,7 @@ fn member_of<'a>(request: &Request<'a>) -> &'a str {
         Request::SyncGroup(sync) => sync.member_id,
         Request::Heartbeat(heartbeat) => heartbeat.member_id,
         Request::OffsetCommit(commit) => commit.member_id,
+        Request::TxnOffsetCommit(commit) => commit.member_id,
         Request::ConsumerGroupHeartbeat(heartbeat) => heartbeat.member_id,
         _ => "",
     }
@@ -307,6 +308,15 @@ pub enum OwnedEffect<'a> {
         /// The append's id.
         append_id: AppendId,
         /// The records.
+        records: Vec<Record>,
+    },
+    /// One batch of a transaction, or the marker that ends it, for the log.
+    AppendInTransaction {
+        /// The append's id.
+        append_id: AppendId,
+        /// What the batch is to the transaction.
+        batch: TransactionBatch,
+        /// The records; none in a marker.
         records: Vec<Record>,
     },
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rota_core::{Answer, AppendId, Record, Sink, Ticket, effects::Moment, explain::Rebalance};
+use rota_core::{
+    Answer, AppendId, Record, Sink, Ticket, effects::Moment, explain::Rebalance, records::TransactionBatch,
+};
 use serde::Serialize;
 
 /// The effects of an event in order, with the firing that each belongs to.
@@ -57,6 +59,7 @@ impl Outcome {
 enum Effect<'a> {
     Answer { ticket: Ticket, answer: &'a Answer<'a> },
     Append { append_id: AppendId, records: &'a [Record] },
+    AppendInTransaction { append_id: AppendId, batch: TransactionBatch, records: &'a [Record] },
 }
 
 /// Records effects in an outcome and passes them on.
@@ -84,6 +87,13 @@ impl Sink for Recorder<'_> {
         self.outcome.note(&Effect::Append { append_id, records });
         if let Some(inner) = &mut self.inner {
             inner.append(append_id, records);
+        }
+    }
+
+    fn append_in_transaction(&mut self, append_id: AppendId, batch: TransactionBatch, records: &[Record]) {
+        self.outcome.note(&Effect::AppendInTransaction { append_id, batch, records });
+        if let Some(inner) = &mut self.inner {
+            inner.append_in_transaction(append_id, batch, records);
         }
     }
 

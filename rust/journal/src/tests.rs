@@ -5,7 +5,7 @@ use rota_core::{
     request::{
         Assignment, CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, Heartbeat, JoinGroup,
         LeaveGroup, LeaveIdentity, ListGroups, OffsetCommit, OffsetDelete, OffsetDeleteTopic, OffsetFetch, Protocol,
-        SyncGroup,
+        SyncGroup, TxnOffsetCommit, WriteTxnMarker,
     },
 };
 
@@ -133,7 +133,7 @@ impl Session {
         let (group_id, member_id) = (Some(GROUPS[group]), &*member_id);
         let partition = CommitPartition { index: 2, offset: 7, leader_epoch: -1, metadata: Some("m") };
         let (topics, instance) = ([CommitTopic { name: "t", topic_id: 9, partitions: &[partition] }], Some("i"));
-        match self.by_chance(17) {
+        match self.by_chance(19) {
             0..=4 => {
                 let known = self.by_chance(3) > 0;
                 self.heard.group = if known { group } else { self.by_chance(2) };
@@ -186,11 +186,36 @@ impl Session {
                 self.ask(Request::LeaveGroup(LeaveGroup { version: 5, group_id, members: &members }));
             }
             15 => self.ask(Request::DeleteGroup(DeleteGroup { group_id })),
+            16..=17 => self.ask_in_transaction(group_id, generation),
             _ => {
                 let topics = [OffsetDeleteTopic { name: "t", partitions: &[2] }];
                 self.ask(Request::OffsetDelete(OffsetDelete { group_id, topics: &topics }));
             }
         }
+    }
+
+    /// Adds to a transaction, or ends it.
+    fn ask_in_transaction(&mut self, group_id: Option<&str>, generation: i32) {
+        if self.by_chance(2) == 0 {
+            return self.ask(Request::WriteTxnMarker(WriteTxnMarker {
+                transactional_id: Some("pay"),
+                producer_id: 7,
+                producer_epoch: 0,
+                coordinator_epoch: 3,
+                is_commit: generation % 2 == 0,
+            }));
+        }
+        let partition = CommitPartition { index: 2, offset: 9, leader_epoch: -1, metadata: None };
+        self.ask(Request::TxnOffsetCommit(TxnOffsetCommit {
+            version: 5,
+            group_id,
+            producer_id: 7,
+            producer_epoch: 0,
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            topics: &[CommitTopic { name: "t", topic_id: 9, partitions: &[partition] }],
+        }));
     }
 
     fn pass_time(&mut self) {
@@ -239,7 +264,7 @@ fn a_journal_replays_without_a_difference_and_every_kind_of_event_is_in_it() {
             kinds.insert(format!("{} {request}", words[0]));
         }
     }
-    assert_eq!(kinds.len(), 10 + 9, "{kinds:?}");
+    assert_eq!(kinds.len(), 10 + 11, "{kinds:?}");
 }
 
 #[test]
@@ -273,8 +298,8 @@ fn entries_of_earlier_builds_are_read_and_written_as_they_were() {
     }
     for name in Request::NAMES {
         for place in ["request", "answer"] {
-            // Its answer is that of OffsetFetch.
-            if (place, *name) == ("answer", "ConsumerOffsetFetch") {
+            // Their answers are those of other requests.
+            if place == "answer" && ["ConsumerOffsetFetch", "TxnOffsetCommit"].contains(name) {
                 continue;
             }
             assert!(VERSION_1.contains(&format!("\"{place}\":{{\"{name}\":")), "{place} {name}");

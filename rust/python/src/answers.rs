@@ -106,7 +106,7 @@ macro_rules! answer_classes {
 rota_core::answers!(answer_classes);
 
 plain! {
-    /// Answer to `Heartbeat`.
+    /// Answer to `Heartbeat` or `WriteTxnMarker`.
     HeartbeatAnswer {
         /// The request's ticket.
         ticket: u64,
@@ -282,6 +282,7 @@ impl Sink for Effects {
         self.0.push(effect(ticket.0, &answer));
     }
 
+    // The records of a transaction's batch are appended like others: a marker has none.
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
         let records = records.iter().map(PyRecord::from).collect();
         self.0.push(Effect::Append(Append { append_id: append_id.0, records }));

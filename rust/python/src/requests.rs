@@ -1,5 +1,5 @@
 //! Requests to the coordinator, as frozen Python classes. Fields, types and conversions come from the table in
-//! `rota_core::messages`; [`arguments`] adds what only Python has: the order of the arguments and their defaults. Three
+//! `rota_core::messages`; [`arguments`] adds what only Python has: the order of the arguments and their defaults. Some
 //! requests are flat in Python, with one entry for each partition in place of one for each topic: they are written out
 //! (docs/decisions/0010-flat-messages-in-python.md).
 
@@ -140,6 +140,13 @@ macro_rules! arguments {
     };
     ($(#[$doc:meta])* ConsumerGroupDescribe $fields:tt) => {
         request_class! { $(#[$doc])* ConsumerGroupDescribe $fields (group_id) }
+    };
+    ($(#[$doc:meta])* WriteTxnMarker $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            WriteTxnMarker $fields
+            (producer_id, producer_epoch, is_commit; coordinator_epoch = 0, transactional_id = None)
+        }
     };
     // Written below, flat.
     ($(#[$doc:meta])* $flat:ident $fields:tt) => {};
@@ -362,12 +369,6 @@ plain! {
 
 impl OffsetCommit {
     fn owned(&self) -> owned::Request<'_> {
-        let by_topic = self.offsets.0.chunk_by(|(left, _), (right, _)| left.0 == right.0);
-        let topics = by_topic.map(|run| owned::CommitTopic {
-            name: text(&run[0].0.0),
-            topic_id: topic_id(&self.topic_ids, &run[0].0.0),
-            partitions: run.iter().map(commit_partition).collect(),
-        });
         owned::Request::OffsetCommit(owned::OffsetCommit {
             version: self.version,
             group_id: self.group_id.as_deref().map(text),
@@ -375,9 +376,94 @@ impl OffsetCommit {
             member_id: text(&self.member_id),
             instance_id: self.instance_id.as_deref().map(text),
             retention_time_ms: self.retention_time_ms,
-            topics: topics.collect(),
+            topics: commit_topics(&self.offsets, &self.topic_ids),
         })
     }
+}
+
+plain! {
+    /// Stores offsets that a transaction decides about.
+    TxnOffsetCommit {
+        /// `None` is a null group id; an empty id is refused.
+        group_id: Option<String>,
+        /// The producer id.
+        producer_id: i64,
+        /// The producer's epoch.
+        producer_epoch: i16,
+        /// ((topic, partition), (offset, metadata, leader epoch)), in request order.
+        offsets: Tuple<(TopicPartition, Committed)>,
+        /// Empty if the sender names no member.
+        member_id: String,
+        /// Negative if the sender names no member.
+        generation: i32,
+        /// `group.instance.id` of a static member.
+        instance_id: Option<String>,
+        /// (topic, id) of the topics with a known id.
+        topic_ids: Tuple<(String, u128)>,
+        /// The wire version, 0 to 6.
+        version: i16,
+    }
+    methods new {
+        #[new]
+        #[pyo3(signature = (
+            group_id, producer_id, producer_epoch, offsets, member_id="", generation=-1, *, instance_id=None,
+            topic_ids=None, version=5
+        ), text_signature = "(group_id, producer_id, producer_epoch, offsets, member_id='', generation=-1, *, \
+            instance_id=None, topic_ids=(), version=5)")]
+        #[expect(clippy::too_many_arguments, reason = "a request has as many arguments as the message has fields")]
+        fn new(
+            group_id: Option<String>,
+            producer_id: i64,
+            producer_epoch: i16,
+            offsets: GivenOffsets,
+            member_id: &str,
+            generation: i32,
+            instance_id: Option<String>,
+            topic_ids: Option<Tuple<(String, u128)>>,
+            version: i16,
+        ) -> Self {
+            TxnOffsetCommit {
+                group_id,
+                producer_id,
+                producer_epoch,
+                offsets: offsets.0,
+                member_id: member_id.to_owned(),
+                generation,
+                instance_id,
+                topic_ids: topic_ids.unwrap_or_default(),
+                version,
+            }
+        }
+    }
+}
+
+impl TxnOffsetCommit {
+    fn owned(&self) -> owned::Request<'_> {
+        owned::Request::TxnOffsetCommit(owned::TxnOffsetCommit {
+            version: self.version,
+            group_id: self.group_id.as_deref().map(text),
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+            generation: self.generation,
+            member_id: text(&self.member_id),
+            instance_id: self.instance_id.as_deref().map(text),
+            topics: commit_topics(&self.offsets, &self.topic_ids),
+        })
+    }
+}
+
+/// Groups the offsets of consecutive partitions by topic.
+fn commit_topics<'a>(
+    offsets: &'a Tuple<(TopicPartition, Committed)>,
+    topic_ids: &Tuple<(String, u128)>,
+) -> Vec<owned::CommitTopic<'a>> {
+    let by_topic = offsets.0.chunk_by(|(left, _), (right, _)| left.0 == right.0);
+    let topic = |run: &'a [(TopicPartition, Committed)]| owned::CommitTopic {
+        name: text(&run[0].0.0),
+        topic_id: topic_id(topic_ids, &run[0].0.0),
+        partitions: run.iter().map(commit_partition).collect(),
+    };
+    by_topic.map(topic).collect()
 }
 
 fn commit_partition(committed: &(TopicPartition, Committed)) -> owned::CommitPartition<'_> {

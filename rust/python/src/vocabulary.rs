@@ -44,6 +44,10 @@ macro_rules! fields_of_answers {
 rota_core::requests!(fields_of_requests);
 rota_core::answers!(fields_of_answers);
 
+/// Requests that other tables lack: the `OffsetFetch` of a member is an `OffsetFetch` there, and the model of groups has
+/// no transactions.
+const APART: [&str; 3] = ["ConsumerOffsetFetch", "TxnOffsetCommit", "WriteTxnMarker"];
+
 /// Returns the words of the protocol in the compiled module.
 #[pyfunction]
 fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
@@ -60,8 +64,7 @@ fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     words.set_item("causes", Cause::ALL.map(|cause| format!("{cause:?}")))?;
     words.set_item("waits", Waiting::NAMES)?;
     words.set_item("departures", Departed::ALL.map(Departed::name))?;
-    // The `OffsetFetch` of a member in other tables.
-    let requests: Vec<&str> = Request::NAMES.iter().copied().filter(|name| *name != "ConsumerOffsetFetch").collect();
+    let requests: Vec<&str> = Request::NAMES.iter().copied().filter(|name| !APART.contains(name)).collect();
     words.set_item("requests", requests)?;
     words.set_item("operations", Operation::NAMES)?;
     words.set_item("messages", [REQUESTS, ANSWERS].concat())?;

@@ -212,6 +212,7 @@ pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
         | CoreAnswer::ListGroups(_)
         | CoreAnswer::DeleteGroup(_)
         | CoreAnswer::OffsetDelete(_)
-        | CoreAnswer::ConsumerGroupDescribe(_) => return None,
+        | CoreAnswer::ConsumerGroupDescribe(_)
+        | CoreAnswer::WriteTxnMarker(_) => return None,
     })
 }

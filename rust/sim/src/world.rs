@@ -149,7 +149,7 @@ pub fn error(answer: &Answer<'_>) -> ErrorCode {
     match answer {
         Answer::JoinGroup(join) => join.error,
         Answer::SyncGroup(sync) => sync.error,
-        Answer::Heartbeat(error) => *error,
+        Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => *error,
         Answer::LeaveGroup(leave) => match leave.members.first() {
             Some(first) if leave.error == ErrorCode::None => first.error,
             _ => leave.error,

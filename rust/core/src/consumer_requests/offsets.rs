@@ -4,8 +4,7 @@ use crate::{
     consumer_group::group::{ConsumerGroup, ConsumerMember},
     coordinator::Coordinator,
     error::ErrorCode,
-    request::{ConsumerOffsetFetch, OffsetCommit},
-    transactions::TxnOffsetCommit,
+    request::{ConsumerOffsetFetch, OffsetCommit, TxnOffsetCommit},
 };
 
 /// The first version of `OffsetCommit` that members of the consumer protocol may use.

@@ -122,7 +122,7 @@ impl Sink for Effects {
                 format!("[{}]", assigned(answer.assignment))
             }
             Answer::SyncGroup(answer) => answer.error.code().to_string(),
-            Answer::Heartbeat(error) => error.code().to_string(),
+            Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => error.code().to_string(),
             Answer::LeaveGroup(answer) => {
                 let codes: Vec<String> = answer.members.iter().map(|left| left.error.code().to_string()).collect();
                 format!("{}: {}", answer.error.code(), codes.join(" "))

@@ -58,7 +58,7 @@ impl Sink for Effects {
                 ..nothing
             },
             Answer::SyncGroup(sync) => Reply { error: sync.error, assignment: sync.assignment.to_vec(), ..nothing },
-            Answer::Heartbeat(error) => Reply { error, ..nothing },
+            Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => Reply { error, ..nothing },
             Answer::LeaveGroup(leave) => Reply { error: leave.error, ..nothing },
             Answer::OffsetCommit(commit) => Reply { error: commit.topics[0].partitions[0].1, ..nothing },
             Answer::OffsetFetch(fetch) => Reply { error: fetch.error, ..nothing },

@@ -91,7 +91,7 @@ impl Sink for Effects {
                 let told = Success::Sync { assignment: sync.assignment.to_vec() };
                 (sync.error, (sync.error == ErrorCode::None).then_some(told))
             }
-            Answer::Heartbeat(error) => (*error, None),
+            Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => (*error, None),
             Answer::LeaveGroup(leave) => (leave.error, None),
             Answer::OffsetCommit(commit) => {
                 // Clients commit one partition. What a damaged snapshot says was asked may be none.

@@ -180,7 +180,9 @@ impl Cast {
             | Request::DeleteGroup(_)
             | Request::ConsumerGroupHeartbeat(_)
             | Request::ConsumerGroupDescribe(_)
-            | Request::ConsumerOffsetFetch(_) => request.name().to_owned(),
+            | Request::ConsumerOffsetFetch(_)
+            | Request::TxnOffsetCommit(_)
+            | Request::WriteTxnMarker(_) => request.name().to_owned(),
             Request::OffsetDelete(delete) => {
                 let places = delete
                     .topics

@@ -88,7 +88,7 @@ pub fn answer(answer: &Answer<'_>) -> Line {
     match answer {
         Answer::JoinGroup(join) => join_answer(&mut line, join),
         Answer::SyncGroup(sync) => sync_answer(&mut line, sync),
-        Answer::Heartbeat(error) => line.word(error.name()),
+        Answer::Heartbeat(error) | Answer::WriteTxnMarker(error) => line.word(error.name()),
         Answer::LeaveGroup(leave) => {
             line.word(leave.error.name());
             for member in leave.members {
