@@ -15,7 +15,7 @@ use rota_core::{
 use crate::{requests::TOPIC_IDS_SINCE, write::Writer};
 
 /// Requests are never throttled.
-const THROTTLE_TIME_MS: i32 = 0;
+pub(crate) const THROTTLE_TIME_MS: i32 = 0;
 
 /// `authorized_operations` if the client did not ask for it.
 pub const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
@@ -102,18 +102,18 @@ pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[CommittedTop
 }
 
 /// Topic name, topic id, and the results of its partitions.
-type Results<'a> = (&'a str, u128, Codes<'a>);
+pub(crate) type Results<'a> = (&'a str, u128, Codes<'a>);
 
 /// Partition indexes with their error codes.
-type Codes<'a> = &'a [(i32, ErrorCode)];
+pub(crate) type Codes<'a> = &'a [(i32, ErrorCode)];
 
-fn of_commit(topic: &CommittedTopic) -> Results<'_> {
+pub(crate) fn of_commit(topic: &CommittedTopic) -> Results<'_> {
     (&topic.name, topic.topic_id, &topic.partitions)
 }
 
 /// Without refusals, writes the answers as often as the request repeated them. Otherwise writes one entry per topic:
 /// the topics of `refused` first, each with its answers, then the other topics.
-fn results_by_topic<'a>(
+pub(crate) fn results_by_topic<'a>(
     out: &mut Writer<'_>,
     by_id: bool,
     refused: &'a [CommittedTopic],

@@ -49,10 +49,28 @@ fn valid_software_word(word: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// The feature by which clients choose the protocol of consumer groups. Level 1: groups of consumers with
-/// `group.protocol=consumer` are served.
-const GROUP_VERSION: &str = "group.version";
-const GROUP_VERSION_MAX: i16 = 1;
+/// A feature that a server reports, by which clients choose a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// The feature's name.
+    pub name: &'static str,
+    /// The highest level that the server supports. The lowest one is 0.
+    pub max: i16,
+    /// The level in use.
+    pub level: i16,
+}
+
+impl Feature {
+    /// `group.version`. Level 1: groups of consumers with `group.protocol=consumer` are served.
+    pub const fn group_version(level: i16) -> Feature {
+        Feature { name: "group.version", max: 1, level }
+    }
+
+    /// `transaction.version`. Level 2: the second protocol of transactions is served.
+    pub const fn transaction_version(level: i16) -> Feature {
+        Feature { name: "transaction.version", max: 2, level }
+    }
+}
 
 /// From this version on an answer lists supported features whose least level is 0.
 const FIRST_VERSION_WITH_LEVEL_0: i16 = 4;
@@ -62,9 +80,9 @@ const SUPPORTED_FEATURES: u32 = 0;
 const FINALIZED_FEATURES_EPOCH: u32 = 1;
 const FINALIZED_FEATURES: u32 = 2;
 
-/// Writes an `ApiVersions` answer, v0–5, with every served API, or with none if `error` is not 0. `group_version` is the
-/// level of that feature, 0 or 1. `also` has the other APIs of the listener.
-pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, group_version: i16, also: &[&'static [Api]]) {
+/// Writes an `ApiVersions` answer, v0–5, with every served API, or with none if `error` is not 0. `also` has the
+/// other APIs of the listener.
+pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, features: &[Feature], also: &[&'static [Api]]) {
     let mut served: Vec<&Api> = if error == 0 { APIS.iter().collect() } else { Vec::new() };
     if error == 0 {
         served.extend(also.iter().copied().flatten());
@@ -84,23 +102,28 @@ pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, group_versio
     if !out.is_flexible() || error != 0 {
         return out.no_tags();
     }
-    let levels = |low: i16, high: i16| {
+    let levels = |features: &[(&str, i16, i16)]| {
         let mut tag = BytesMut::new();
-        let mut feature = Writer::new(&mut tag, true);
-        feature.count(1);
-        feature.str(GROUP_VERSION);
-        feature.i16(low);
-        feature.i16(high);
-        feature.no_tags();
+        let mut list = Writer::new(&mut tag, true);
+        list.count(features.len());
+        for (name, low, high) in features {
+            list.str(name);
+            list.i16(*low);
+            list.i16(*high);
+            list.no_tags();
+        }
         tag
     };
     let mut tags = Vec::new();
     if version >= FIRST_VERSION_WITH_LEVEL_0 {
-        tags.push((SUPPORTED_FEATURES, levels(0, GROUP_VERSION_MAX)));
+        let supported: Vec<_> = features.iter().map(|feature| (feature.name, 0, feature.max)).collect();
+        tags.push((SUPPORTED_FEATURES, levels(&supported)));
     }
     tags.push((FINALIZED_FEATURES_EPOCH, BytesMut::from(&[0; 8][..])));
-    if group_version > 0 {
-        tags.push((FINALIZED_FEATURES, levels(group_version, group_version)));
+    let in_use = features.iter().filter(|feature| feature.level > 0);
+    let finalized: Vec<_> = in_use.map(|feature| (feature.name, feature.level, feature.level)).collect();
+    if !finalized.is_empty() {
+        tags.push((FINALIZED_FEATURES, levels(&finalized)));
     }
     out.tags(&tags);
 }

@@ -24,6 +24,7 @@ pub mod sasl;
 pub mod schema;
 mod schemas;
 pub mod show;
+pub mod transactions;
 pub mod versions;
 pub mod write;
 

@@ -19,14 +19,14 @@ use crate::{
 /// Maximum elements that an array reserves memory for before they are decoded.
 const RESERVED_ELEMENTS_MAX: usize = 1_024;
 
-fn reader(key: i16, version: i16, body: &[u8]) -> Result<Reader<'_>, WireError> {
+pub(crate) fn reader(key: i16, version: i16, body: &[u8]) -> Result<Reader<'_>, WireError> {
     let unsupported = WireError::Unsupported { api_key: key, version };
     let api: &Api = versions::find(key).filter(|api| api.serves(version)).ok_or(unsupported)?;
     Ok(Reader::new(body, api.flexible(version)))
 }
 
 /// Reads `count` elements, each with its tagged fields.
-fn elements<'a, T>(
+pub(crate) fn elements<'a, T>(
     reader: &mut Reader<'a>,
     count: usize,
     mut element: impl FnMut(&mut Reader<'a>) -> Result<T, WireError>,
@@ -40,7 +40,11 @@ fn elements<'a, T>(
 }
 
 /// Reads a field that exists from version `since` on.
-fn since<T: Default>(version: i16, since: i16, read: impl FnOnce() -> Result<T, WireError>) -> Result<T, WireError> {
+pub(crate) fn since<T: Default>(
+    version: i16,
+    since: i16,
+    read: impl FnOnce() -> Result<T, WireError>,
+) -> Result<T, WireError> {
     if version >= since { read() } else { Ok(T::default()) }
 }
 
@@ -209,9 +213,9 @@ impl<'a> LeaveGroupBody<'a> {
 /// The topic in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicRef<'a> {
-    /// By name: every version before 10.
+    /// By name.
     Name(&'a str),
-    /// By id: version 10.
+    /// By id: from version 10 on, or 6 of `TxnOffsetCommit`.
     Id(u128),
 }
 
@@ -219,12 +223,8 @@ pub enum TopicRef<'a> {
 pub const TOPIC_IDS_SINCE: i16 = 10;
 
 impl<'a> TopicRef<'a> {
-    fn read(reader: &mut Reader<'a>, version: i16) -> Result<TopicRef<'a>, WireError> {
-        if version >= TOPIC_IDS_SINCE {
-            reader.uuid("topic_id").map(TopicRef::Id)
-        } else {
-            reader.str("name").map(TopicRef::Name)
-        }
+    pub(crate) fn read(reader: &mut Reader<'a>, by_id: bool) -> Result<TopicRef<'a>, WireError> {
+        if by_id { reader.uuid("topic_id").map(TopicRef::Id) } else { reader.str("name").map(TopicRef::Name) }
     }
 }
 
@@ -265,7 +265,7 @@ impl<'a> OffsetCommitBody<'a> {
         let mut partitions = Vec::new();
         let count = reader.count("topics")?;
         let topics = elements(&mut reader, count, |reader| {
-            let topic = TopicRef::read(reader, version)?;
+            let topic = TopicRef::read(reader, version >= TOPIC_IDS_SINCE)?;
             let first = partitions.len();
             let count = reader.count("partitions")?;
             for _ in 0..count {
@@ -397,7 +397,7 @@ fn read_fetch_topics<'a>(
         return if nullable { Ok(None) } else { Err(WireError::Null { field: "topics" }) };
     };
     let topics = elements(reader, count, |reader| {
-        let topic = TopicRef::read(reader, version)?;
+        let topic = TopicRef::read(reader, version >= TOPIC_IDS_SINCE)?;
         let first = partitions.len();
         for _ in 0..reader.count("partition_indexes")? {
             partitions.push(reader.i32("partition_indexes")?);

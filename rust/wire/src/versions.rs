@@ -46,6 +46,10 @@ pub const ADD_PARTITIONS_TO_TXN: i16 = 24;
 pub const ADD_OFFSETS_TO_TXN: i16 = 25;
 /// Key of `EndTxn`.
 pub const END_TXN: i16 = 26;
+/// Key of `WriteTxnMarkers`.
+pub const WRITE_TXN_MARKERS: i16 = 27;
+/// Key of `TxnOffsetCommit`.
+pub const TXN_OFFSET_COMMIT: i16 = 28;
 /// Key of `DescribeAcls`.
 pub const DESCRIBE_ACLS: i16 = 29;
 /// Key of `CreateAcls`.
@@ -70,6 +74,8 @@ pub const DESCRIBE_USER_SCRAM_CREDENTIALS: i16 = 50;
 pub const ALTER_USER_SCRAM_CREDENTIALS: i16 = 51;
 /// Key of `DescribeCluster`.
 pub const DESCRIBE_CLUSTER: i16 = 60;
+/// Key of `DescribeProducers`.
+pub const DESCRIBE_PRODUCERS: i16 = 61;
 /// Key of `DescribeTransactions`.
 pub const DESCRIBE_TRANSACTIONS: i16 = 65;
 /// Key of `ListTransactions`.
@@ -164,14 +170,17 @@ pub static APIS: [Api; 32] = [
 pub static SASL_APIS: [Api; 2] =
     [api(SASL_HANDSHAKE, "SaslHandshake", 0, 1, NEVER), api(SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2)];
 
-/// The APIs of transactions, by key. Only a server that serves transactions advertises and answers them; none does yet
-/// (docs/transactions.md).
-pub static TRANSACTION_APIS: [Api; 5] = [
+/// The APIs of transactions, by key, which every server but one of a cluster advertises (docs/transactions.md).
+/// `AddPartitionsToTxn` 4 and 5 are for brokers only.
+pub static TRANSACTION_APIS: [Api; 8] = [
     api(ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 3, 3),
     api(ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3),
-    api(END_TXN, "EndTxn", 0, 4, 3),
+    api(END_TXN, "EndTxn", 0, 5, 3),
+    api(WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, 1),
+    api(TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 6, 3),
+    api(DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
     api(DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
-    api(LIST_TRANSACTIONS, "ListTransactions", 0, 1, 0),
+    api(LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0),
 ];
 
 /// Returns the API with this key; `None` if it is not served.

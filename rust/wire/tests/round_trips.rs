@@ -22,7 +22,7 @@ use rota_core::{
 use rota_wire::{
     Writer,
     answers::{self, FetchIds},
-    discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
+    discovery::{self, ApiVersionsBody, Feature, FindCoordinatorBody, FoundCoordinator},
     requests::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
         OffsetFetchBody, SyncGroupBody, TopicRef, read_delete_groups, read_heartbeat,
@@ -556,7 +556,7 @@ fn a_listing_is_written_in_every_version() {
 #[test]
 fn api_versions_lists_every_api_in_every_version() {
     for (_, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
-        discovery::api_versions(out, version, 0, 1, &[]);
+        discovery::api_versions(out, version, 0, &[Feature::group_version(1)], &[]);
     }) {
         let listed: Vec<_> = read.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
         let served: Vec<_> = APIS.iter().map(|api| (api.key, api.min, api.max)).collect();
@@ -564,20 +564,24 @@ fn api_versions_lists_every_api_in_every_version() {
     }
 }
 
-/// As Kafka 4.4.0 answers. Its other features have nothing to do with groups.
+/// As Kafka 4.4.0 answers. Its other features say nothing about groups and transactions.
 #[test]
-fn api_versions_tells_the_level_of_the_group_protocol() {
-    for level in [0, 1] {
+fn api_versions_tells_the_levels_of_groups_and_transactions() {
+    for levels in [(0, 0), (1, 0), (0, 2), (1, 2)] {
+        let features = [Feature::group_version(levels.0), Feature::transaction_version(levels.1)];
         for (version, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
-            discovery::api_versions(out, version, 0, level, &[]);
+            discovery::api_versions(out, version, 0, &features, &[]);
         }) {
             let supported: Vec<_> =
                 read.supported_features.iter().map(|one| (&*one.name, one.min_version, one.max_version)).collect();
             let finalized: Vec<_> = (read.finalized_features.iter())
                 .map(|one| (&*one.name, one.min_version_level, one.max_version_level))
                 .collect();
-            assert_eq!(supported, if version >= 4 { vec![("group.version", 0, 1)] } else { vec![] });
-            assert_eq!(finalized, if version >= 3 && level > 0 { vec![("group.version", 1, 1)] } else { vec![] });
+            let all = [("group.version", 0, 1), ("transaction.version", 0, 2)];
+            assert_eq!(supported, if version >= 4 { &all[..] } else { &[] });
+            let in_use = [("group.version", levels.0, levels.0), ("transaction.version", levels.1, levels.1)];
+            let in_use = in_use.into_iter().filter(|(_, level, _)| version >= 3 && *level > 0);
+            assert_eq!(finalized, in_use.collect::<Vec<_>>());
             assert_eq!(read.finalized_features_epoch, if version >= 3 { 0 } else { -1 });
         }
     }
