@@ -121,7 +121,6 @@ EXPLAINED = {
     "CreateAcls without rights": "Kafka's message is the dump of an object",
     "DeleteAcls without rights": "Kafka's message is the dump of an object",
     "DescribeAcls without rights": "Kafka's message is the dump of an object",
-    "FindCoordinator of a transaction": "rota has no transactions, and says so",
     "Produce, one topic": "Kafka has no message for the broken batch",
 }
 """Steps whose messages differ, and why; everything else of their answers is equal."""

@@ -61,8 +61,7 @@ def clients() -> list[Tested]:
 
 def apis() -> list[tuple[str, str]]:
     """Each API that a server serves, with its versions."""
-    # Those of transactions come last in the file, and are not served.
-    table = (ROOT / "rust/wire/src/versions.rs").read_text().partition("pub static TRANSACTION_APIS")[0]
+    table = (ROOT / "rust/wire/src/versions.rs").read_text()
     found = re.findall(r'(?:served_from: (\d+), \.\.)?api\([A-Z_]+, "(\w+)", (\d+), (\d+), \w+\)', table)
     return [
         (name, f"{served or low} to {high}" if (served or low) != high else high) for served, name, low, high in found

@@ -63,11 +63,31 @@ def test_the_advertised_ranges_are_those_that_are_served(address: Address) -> No
     assert ranges[PRODUCE] == (0, 13)
 
 
-def test_no_transactional_api_is_advertised(address: Address) -> None:
+TRANSACTION_APIS = {
+    24: (0, 3),
+    25: (0, 4),
+    26: (0, 5),
+    27: (1, 2),
+    28: (0, 6),
+    61: (0, 0),
+    65: (0, 0),
+    66: (0, 2),
+}
+
+
+def test_the_apis_of_transactions_are_advertised_but_not_by_a_server_of_a_cluster(address: Address) -> None:
     with Connection(address) as connection:
         answer = connection.ask(frame(API_VERSIONS, 0))
         answer.i16()
-        assert not listed(answer).keys() & {24, 25, 26, 28}
+        ranges = listed(answer)
+    assert {key: ranges.get(key) for key in TRANSACTION_APIS} == TRANSACTION_APIS
+    with (
+        rota.Server(engine=rota.MemoryEngine(), node_id=1) as server,
+        Connection((server.host, server.port)) as connection,
+    ):
+        answer = connection.ask(frame(API_VERSIONS, 0))
+        answer.i16()
+        assert not listed(answer).keys() & TRANSACTION_APIS.keys()
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 5])
@@ -79,7 +99,7 @@ def test_api_versions_is_answered_in_every_version_without_tagged_fields_in_its_
     with Connection(address) as connection:
         answer = connection.ask(frame(API_VERSIONS, version, software + cluster + (b"\0" if version >= 3 else b"")))
         assert answer.i16() == 0
-        assert answer.data.startswith(varint(33) if version >= 3 else i32(32))
+        assert answer.data.startswith(varint(41) if version >= 3 else i32(40))
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("-x", "1"), ("x", "1-"), ("x y", "1"), ("x_y", "1")])
@@ -124,8 +144,17 @@ def test_many_keys_are_answered_each_in_order_and_none_with_none(address: Addres
         assert answer.data == b"\0" + i32(0) + varint(1) + b"\0"
 
 
-def test_a_transactional_id_is_refused_for_good(address: Address) -> None:
+def test_a_transactional_id_has_a_coordinator(address: Address) -> None:
     with Connection(address) as connection:
+        answer = connection.ask(frame(FIND_COORDINATOR, 1, string("tx") + i8(1)))
+    assert (answer.i32(), answer.i16(), answer.string(), answer.i32()) == (0, 0, "NONE", 1)
+
+
+def test_a_server_of_a_cluster_refuses_a_transactional_id_for_good() -> None:
+    with (
+        rota.Server(engine=rota.MemoryEngine(), node_id=1) as server,
+        Connection((server.host, server.port)) as connection,
+    ):
         answer = connection.ask(frame(FIND_COORDINATOR, 1, string("tx") + i8(1)))
     assert (answer.i32(), answer.i16()) == (0, 53)
     assert "transaction" in (answer.string() or "")

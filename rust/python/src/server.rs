@@ -176,8 +176,8 @@ impl Server {
             trace,
             data,
             journal,
-            transactions: None,
             engine: engine.map(cluster::engine).transpose()?,
+            ..ServerConfig::default()
         };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })

@@ -2,24 +2,40 @@
 
 mod scene;
 
+use std::{net::TcpStream, sync::Arc};
+
 use kafka_protocol::{
     messages::{
-        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, DescribeTransactionsRequest,
-        EndTxnRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest, ListTransactionsRequest,
-        ProduceRequest, ProducerId, TransactionalId,
+        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, DescribeProducersRequest,
+        DescribeTransactionsRequest, EndTxnRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest,
+        ListTransactionsRequest, MetadataRequest, OffsetFetchRequest, ProduceRequest, ProducerId, TransactionalId,
+        TxnOffsetCommitRequest, WriteTxnMarkersRequest,
         add_partitions_to_txn_request::AddPartitionsToTxnTopic,
+        describe_producers_request::TopicRequest,
         fetch_request::{FetchPartition, FetchTopic},
+        metadata_request::MetadataRequestTopic,
+        offset_fetch_request::OffsetFetchRequestTopic,
         produce_request::{PartitionProduceData, TopicProduceData},
+        txn_offset_commit_request::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic},
+        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
     },
     protocol::StrBytes,
 };
+use rota_cluster::{Engine, MemoryEngine};
+use rota_engine::HistoryId;
 use rota_log::{BatchWriter, RecordView, batches};
-use rota_server::{DataConfig, ServerConfig};
+use rota_server::{ConnectTo, DataConfig, EngineConfig, ServerConfig};
 
 use scene::{PATIENCE, Scene, group, text, topic};
 
 const NONE: i16 = 0;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const UNSUPPORTED_VERSION: i16 = 35;
+const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
+const INVALID_PRODUCER_EPOCH: i16 = 47;
+const UNSTABLE_OFFSET_COMMIT: i16 = 88;
+const TRANSACTION_ABORTABLE: i16 = 120;
+const INVALID_REGULAR_EXPRESSION: i16 = 128;
 const NOT_COORDINATOR: i16 = 16;
 const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 const INVALID_REQUEST: i16 = 42;
@@ -39,6 +55,14 @@ fn id(name: &str) -> TransactionalId {
 }
 
 impl Scene {
+    /// Goes on with a connection to this node.
+    fn at(&mut self, node_id: i32) -> &mut Scene {
+        let (_, host, port) = self.server.addresses().remove(node_id as usize - 1);
+        self.client = TcpStream::connect((host, port)).unwrap();
+        self.client.set_read_timeout(Some(PATIENCE)).unwrap();
+        self
+    }
+
     fn init(&mut self, name: &str) -> (i16, Producer) {
         self.init_within(name, 60_000)
     }
@@ -77,12 +101,53 @@ impl Scene {
     }
 
     fn end(&mut self, name: &str, producer: Producer, is_commit: bool) -> i16 {
+        self.end_by(3, name, producer, is_commit).0
+    }
+
+    /// Error, and from version 5 on the producer from now on.
+    fn end_by(&mut self, version: i16, name: &str, producer: Producer, is_commit: bool) -> (i16, Producer) {
         let request = EndTxnRequest::default()
             .with_transactional_id(id(name))
             .with_producer_id(ProducerId(producer.0))
             .with_producer_epoch(producer.1)
             .with_committed(is_commit);
-        self.ask(3, &request).error_code
+        let answer = self.ask(version, &request);
+        (answer.error_code, (answer.producer_id.0, answer.producer_epoch))
+    }
+
+    /// Commits an offset of partition 0 of `t` in a transaction.
+    fn commit_offset(&mut self, version: i16, name: &str, producer: Producer, of: &str, offset: i64) -> i16 {
+        let partition =
+            TxnOffsetCommitRequestPartition::default().with_partition_index(0).with_committed_offset(offset);
+        let topic = TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+        let request = TxnOffsetCommitRequest::default()
+            .with_transactional_id(id(name))
+            .with_group_id(group(of))
+            .with_producer_id(ProducerId(producer.0))
+            .with_producer_epoch(producer.1)
+            .with_topics(vec![topic]);
+        self.ask(version, &request).topics[0].partitions[0].error_code
+    }
+
+    /// The group's offset of partition 0 of `t`, and its error, as a reader that waits for nothing sees it.
+    fn offset(&mut self, of: &str, require_stable: bool) -> (i64, i16) {
+        let topics = OffsetFetchRequestTopic::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+        let request = OffsetFetchRequest::default()
+            .with_group_id(group(of))
+            .with_topics(Some(vec![topics]))
+            .with_require_stable(require_stable);
+        let answer = self.ask(7, &request);
+        let partition = &answer.topics[0].partitions[0];
+        (partition.committed_offset, partition.error_code)
+    }
+
+    fn listed_by(&mut self, pattern: &str) -> (i16, Vec<String>) {
+        let request = ListTransactionsRequest::default()
+            .with_duration_filter(-1)
+            .with_transactional_id_pattern(Some(text(pattern)));
+        let answer = self.ask(2, &request);
+        let ids = answer.transaction_states.iter().map(|state| state.transactional_id.to_string());
+        (answer.error_code, ids.collect())
     }
 
     /// Error, state, and partitions by topic.
@@ -103,6 +168,10 @@ impl Scene {
 
     /// Produces a record of the transaction to partition 0 of `t`.
     fn produce(&mut self, name: &str, producer: Producer, sequence: i32, value: &str) -> i16 {
+        self.produce_by(9, name, producer, sequence, value)
+    }
+
+    fn produce_by(&mut self, version: i16, name: &str, producer: Producer, sequence: i32, value: &str) -> i16 {
         let mut writer = BatchWriter::default();
         (writer.producer, writer.is_transactional) = (Some((producer.0, producer.1, sequence)), true);
         writer.push(1_000, None, Some(value.as_bytes()));
@@ -113,7 +182,7 @@ impl Scene {
             .with_acks(-1)
             .with_timeout_ms(1_000)
             .with_topic_data(vec![data]);
-        self.ask(9, &request).responses[0].partition_responses[0].error_code
+        self.ask(version, &request).responses[0].partition_responses[0].error_code
     }
 
     /// Fetches partition 0 of `t` as a reader of committed records: the values of committed records, and the last stable
@@ -151,8 +220,9 @@ impl Scene {
     }
 }
 
+/// A server that has the first protocol only.
 fn serving() -> ServerConfig {
-    ServerConfig { transactions: Some(rota_txn::Config::default()), ..ServerConfig::default() }
+    ServerConfig { transaction_version: 0, ..ServerConfig::default() }
 }
 
 fn scene() -> Scene {
@@ -315,17 +385,155 @@ fn a_decided_transaction_is_finished_by_the_next_server() {
 }
 
 #[test]
-fn a_server_that_does_not_serve_transactions_refuses_them_as_before() {
-    let mut scene = Scene::of(ServerConfig::default());
-    scene.server.create_topic("t", 1).unwrap();
+fn offsets_of_a_transaction_are_visible_after_its_commit() {
+    let mut scene = scene();
+    let (_, producer) = scene.init("pay");
+    assert_eq!(scene.commit_offset(3, "pay", producer, "g", 5), INVALID_TXN_STATE, "the group was not added");
+    assert_eq!(scene.commit_offset(4, "pay", producer, "g", 5), TRANSACTION_ABORTABLE);
+    assert_eq!(scene.commit_offset(5, "pay", producer, "g", 5), UNSUPPORTED_VERSION);
+    assert_eq!(scene.add_offsets("pay", producer, "g"), NONE);
+    assert_eq!(scene.commit_offset(3, "other", producer, "g", 5), INVALID_PRODUCER_ID_MAPPING);
+    assert_eq!(scene.commit_offset(3, "pay", (producer.0, producer.1 + 1), "g", 5), INVALID_PRODUCER_EPOCH);
+    assert_eq!(scene.commit_offset(3, "pay", producer, "g", 5), NONE);
+    assert_eq!(scene.offset("g", false), (-1, NONE));
+    assert_eq!(scene.offset("g", true), (-1, UNSTABLE_OFFSET_COMMIT));
+    assert_eq!(scene.end("pay", producer, true), NONE);
+    scene.wait_for("pay", "CompleteCommit");
+    assert_eq!(scene.offset("g", true), (5, NONE));
+    scene.add_offsets("pay", producer, "g");
+    assert_eq!(scene.commit_offset(3, "pay", producer, "g", 9), NONE);
+    assert_eq!(scene.end("pay", producer, false), NONE);
+    scene.wait_for("pay", "CompleteAbort");
+    assert_eq!(scene.offset("g", true), (5, NONE));
+}
+
+#[test]
+fn by_the_second_protocol_leaders_add_their_partitions_and_each_end_raises_the_epoch() {
+    // The coordinators of `pay`, of partition 0 of `t` and of the group are on different nodes or on the same one.
+    for nodes in [1, 2, 3] {
+        let mut scene = Scene::of(ServerConfig { nodes, ..ServerConfig::default() });
+        scene.server.create_topic("t", 1).unwrap();
+        let places = Places::of(&mut scene);
+        let (_, producer) = places.coordinator(&mut scene).init("pay");
+        assert_eq!(places.leader(&mut scene).produce_by(12, "pay", producer, 1, "gap"), OUT_OF_ORDER_SEQUENCE_NUMBER);
+        assert_eq!(places.leader(&mut scene).produce_by(12, "pay", producer, 0, "one"), NONE);
+        assert_eq!(places.leader(&mut scene).produce_by(12, "pay", producer, 1, "two"), NONE);
+        assert_eq!(places.group(&mut scene).commit_offset(5, "pay", producer, "g", 2), NONE);
+        let (error, state, topics) = places.coordinator(&mut scene).describe("pay");
+        assert_eq!((error, &*state, topics.len()), (NONE, "Ongoing", 2), "{nodes} nodes: {topics:?}");
+        let (error, next) = places.coordinator(&mut scene).end_by(5, "pay", producer, true);
+        assert_eq!((error, next), (NONE, (producer.0, producer.1 + 1)));
+        places.coordinator(&mut scene).wait_for("pay", "CompleteCommit");
+        assert_eq!(places.leader(&mut scene).committed(), (vec!["one".to_owned(), "two".to_owned()], 3));
+        assert_eq!(places.group(&mut scene).offset("g", true), (2, NONE));
+        // What is late joins no other transaction.
+        assert_eq!(places.leader(&mut scene).produce_by(12, "pay", producer, 2, "late"), INVALID_PRODUCER_EPOCH);
+        assert_eq!(places.group(&mut scene).commit_offset(5, "pay", producer, "g", 9), INVALID_PRODUCER_EPOCH);
+        assert_eq!(places.coordinator(&mut scene).end_by(5, "pay", producer, true), (NONE, next), "a repetition");
+        assert_eq!(places.leader(&mut scene).produce_by(12, "pay", next, 0, "aborted"), NONE);
+        let (error, last) = places.coordinator(&mut scene).end_by(5, "pay", next, false);
+        assert_eq!((error, last), (NONE, (producer.0, producer.1 + 2)));
+        places.coordinator(&mut scene).wait_for("pay", "CompleteAbort");
+        assert_eq!(places.leader(&mut scene).committed().0, ["one", "two"]);
+        assert_eq!(places.leader(&mut scene).produce_by(12, "other", last, 0, "x"), INVALID_PRODUCER_ID_MAPPING);
+    }
+}
+
+/// The node of each part of a transaction, from 1.
+struct Places {
+    coordinator: i32,
+    leader: i32,
+    group: i32,
+}
+
+impl Places {
+    fn of(scene: &mut Scene) -> Places {
+        let mut find = |key_type: i8, key: &str| {
+            let request =
+                FindCoordinatorRequest::default().with_key_type(key_type).with_coordinator_keys(vec![text(key)]);
+            scene.ask(4, &request).coordinators.remove(0).node_id.0
+        };
+        let (coordinator, group) = (find(1, "pay"), find(0, "g"));
+        let topics = vec![MetadataRequestTopic::default().with_name(Some(topic("t")))];
+        let metadata = scene.ask(9, &MetadataRequest::default().with_topics(Some(topics)));
+        Places { coordinator, leader: metadata.topics[0].partitions[0].leader_id.0, group }
+    }
+
+    fn coordinator<'s>(&self, scene: &'s mut Scene) -> &'s mut Scene {
+        scene.at(self.coordinator)
+    }
+
+    fn leader<'s>(&self, scene: &'s mut Scene) -> &'s mut Scene {
+        scene.at(self.leader)
+    }
+
+    fn group<'s>(&self, scene: &'s mut Scene) -> &'s mut Scene {
+        scene.at(self.group)
+    }
+}
+
+#[test]
+fn markers_of_the_wire_end_transactions_in_partitions() {
+    let mut scene = scene();
+    let (_, producer) = scene.init("pay");
+    scene.add("pay", producer, &[("t", 0)]);
+    assert_eq!(scene.produce("pay", producer, 0, "one"), NONE);
+    let open = |scene: &mut Scene| {
+        let topics = vec![TopicRequest::default().with_name(topic("t")).with_partition_indexes(vec![0, 7])];
+        let mut answer = scene.ask(0, &DescribeProducersRequest::default().with_topics(topics)).topics.remove(0);
+        assert_eq!(answer.partitions[1].error_code, UNKNOWN_TOPIC_OR_PARTITION);
+        let producer = answer.partitions.remove(0).active_producers.remove(0);
+        (producer.producer_id.0, producer.current_txn_start_offset)
+    };
+    assert_eq!(open(&mut scene), (producer.0, 0));
+    let topics = [("t", vec![0, 7]), ("__consumer_offsets", vec![3])];
+    let topics = topics.map(|(name, indexes)| {
+        WritableTxnMarkerTopic::default().with_name(topic(name)).with_partition_indexes(indexes)
+    });
+    let marker = WritableTxnMarker::default()
+        .with_producer_id(ProducerId(producer.0))
+        .with_producer_epoch(producer.1)
+        .with_transaction_result(true)
+        .with_topics(topics.to_vec());
+    let answer = scene.ask(1, &WriteTxnMarkersRequest::default().with_markers(vec![marker])).markers.remove(0);
+    let results = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    let results: Vec<_> = results.map(|result| (result.partition_index, result.error_code)).collect();
+    assert_eq!(results, [(0, NONE), (7, UNKNOWN_TOPIC_OR_PARTITION), (3, NONE)]);
+    assert_eq!(open(&mut scene), (producer.0, -1));
+    assert_eq!(scene.committed(), (vec!["one".to_owned()], 2));
+    let none = scene.ask(1, &WriteTxnMarkersRequest::default());
+    assert!(none.markers.is_empty());
+}
+
+#[test]
+fn listings_are_filtered_by_a_pattern_of_the_whole_id() {
+    let mut scene = scene();
+    for name in ["pay-1", "pay-2", "repay-1"] {
+        scene.init(name);
+    }
+    let (error, mut found) = scene.listed_by("pay-.");
+    found.sort();
+    assert_eq!((error, found), (NONE, vec!["pay-1".to_owned(), "pay-2".to_owned()]));
+    assert_eq!(scene.listed_by("").1.len(), 3);
+    assert_eq!(scene.listed_by("pay-["), (INVALID_REGULAR_EXPRESSION, vec![]));
+}
+
+#[test]
+fn a_server_of_a_cluster_refuses_transactions() {
+    let link: Arc<dyn Engine> = Arc::new(MemoryEngine::new(HistoryId(1)).link());
+    let connect: ConnectTo = Arc::new(move || {
+        let link = Arc::clone(&link);
+        Box::pin(async move { Ok(link) })
+    });
+    let engine = Some(EngineConfig { connect, node_id: 1, ttl_ms: 10_000 });
+    let mut scene = Scene::of(ServerConfig { engine, ..ServerConfig::default() });
     assert_eq!(scene.init("pay").0, TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
-    assert_eq!(scene.produce("pay", (1, 0), 0, "one"), TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     let find = FindCoordinatorRequest::default().with_key_type(1).with_coordinator_keys(vec![text("pay")]);
     assert_eq!(scene.ask(4, &find).coordinators[0].error_code, TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     let advertised: Vec<i16> =
         scene.ask(0, &ApiVersionsRequest::default()).api_keys.iter().map(|api| api.api_key).collect();
     assert!(advertised.contains(&22));
-    assert!([24, 25, 26, 65, 66].iter().all(|key| !advertised.contains(key)), "{advertised:?}");
+    assert!([24, 25, 26, 27, 28, 61, 65, 66].iter().all(|key| !advertised.contains(key)), "{advertised:?}");
     let mut client = scene::connected(&scene.server);
     scene::send(&mut client, 3, &EndTxnRequest::default().with_transactional_id(id("pay")));
     assert_eq!(std::io::Read::read(&mut client, &mut [0; 1]).unwrap(), 0, "the connection is closed");

@@ -2,7 +2,7 @@
 
 use rota_wire::{
     Writer,
-    discovery::{self, ApiVersionsBody},
+    discovery::{self, ApiVersionsBody, Feature},
     versions::{Api, SASL_APIS, TRANSACTION_APIS},
     write::begin_answer,
 };
@@ -29,15 +29,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     let body = ApiVersionsBody::read(header.version, context.body())?;
     let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
-    let group_version = i16::from(context.node.settings().consumer_groups().enabled);
+    let mut features = vec![Feature::group_version(context.node.settings().consumer_groups().enabled.into())];
     let mut also: Vec<&'static [Api]> = Vec::new();
     if client.listener().protocol.has_sasl() {
         also.push(&SASL_APIS);
     }
     if context.node.serves_transactions() {
         also.push(&TRANSACTION_APIS);
+        features.push(Feature::transaction_version(context.node.all_transactions().config().level));
     }
-    Ok(context.write(|out| discovery::api_versions(out, header.version, error, group_version, &also)))
+    Ok(context.write(|out| discovery::api_versions(out, header.version, error, &features, &also)))
 }
 
 /// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request.

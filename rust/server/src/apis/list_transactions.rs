@@ -6,10 +6,13 @@ use kafka_protocol::{
     },
     protocol::StrBytes,
 };
+use regex_lite::Regex;
 use rota_security::acl::{Operation, ResourceType};
 use rota_txn::{Api, State, coordinator::Filter};
 
 use super::context::{Context, Outcome};
+
+const INVALID_REGULAR_EXPRESSION: i16 = 128;
 
 /// Lists the transactional ids that this node coordinates. Clients ask every node.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
@@ -21,6 +24,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     if known.is_empty() && !unknown.is_empty() {
         return Ok(context.answer(&response));
     }
+    let pattern = request.transactional_id_pattern.as_deref().filter(|pattern| !pattern.is_empty());
+    let Ok(pattern) = pattern.map(|pattern| Regex::new(&format!(r"\A(?:{pattern})\z"))).transpose() else {
+        return Ok(context.answer(&response.with_error_code(INVALID_REGULAR_EXPRESSION)));
+    };
     let filter = Filter {
         states: known.iter().filter_map(|name| State::named(name)).collect(),
         producer_ids: request.producer_id_filters.iter().map(|id| id.0).collect(),
@@ -28,6 +35,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     };
     let mut states = Vec::new();
     let listed = context.node.list_transactions(&filter, |id, transaction| {
+        if pattern.as_ref().is_some_and(|pattern| !pattern.is_match(id)) {
+            return;
+        }
         states.push(
             TransactionState::default()
                 .with_transactional_id(StrBytes::from_string(id.to_owned()).into())

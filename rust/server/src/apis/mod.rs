@@ -23,6 +23,7 @@ mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_producers;
 mod describe_transactions;
 mod describe_user_scram_credentials;
 mod end_txn;
@@ -44,7 +45,9 @@ mod offset_for_leader_epoch;
 mod produce;
 pub mod sasl;
 mod sync_group;
+mod txn_offset_commit;
 mod unknown_topics;
+mod write_txn_markers;
 
 use std::{ops::RangeInclusive, rc::Rc};
 
@@ -118,10 +121,13 @@ static HANDLERS: [(i16, Handler); 32] = [
 ];
 
 /// The APIs of transactions, by key, where they are served.
-static TRANSACTION_HANDLERS: [(i16, Handler); 5] = [
+static TRANSACTION_HANDLERS: [(i16, Handler); 8] = [
     (versions::ADD_PARTITIONS_TO_TXN, add_partitions_to_txn::handle),
     (versions::ADD_OFFSETS_TO_TXN, add_offsets_to_txn::handle),
     (versions::END_TXN, end_txn::handle),
+    (versions::WRITE_TXN_MARKERS, write_txn_markers::handle),
+    (versions::TXN_OFFSET_COMMIT, txn_offset_commit::handle),
+    (versions::DESCRIBE_PRODUCERS, describe_producers::handle),
     (versions::DESCRIBE_TRANSACTIONS, describe_transactions::handle),
     (versions::LIST_TRANSACTIONS, list_transactions::handle),
 ];

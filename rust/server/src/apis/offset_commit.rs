@@ -1,11 +1,8 @@
 //! `OffsetCommit` (docs/protocol.md §10).
 
-use std::borrow::Cow;
-
 use rota_core::{
     error::ErrorCode,
-    request::{CommitPartition, CommitTopic, Request},
-    response::CommittedTopic,
+    request::{CommitTopic, Request},
 };
 use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{
@@ -16,12 +13,9 @@ use rota_wire::{
 use super::{
     Handled,
     context::{Context, Outcome},
-    unknown_topics::{Named, Refused},
+    unknown_topics::refuse_unknown,
 };
-use crate::{
-    client::{access::Access, reply::Beside},
-    topics::Topics,
-};
+use crate::client::reply::Beside;
 
 /// Refuses topics and partitions that do not exist, and submits the others to the coordinator, if any.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
@@ -31,7 +25,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     context.record_sender(Some(body.group_id), body.member_id());
     let access = context.access();
-    let (refused, kept) = refuse_unknown(context.node.topics(), &access, &body);
+    let (refused, kept) = refuse_unknown(context.node.topics(), &access, &body.topics, &body.partitions);
     let topics: Vec<CommitTopic<'_>> =
         kept.iter().map(|kept| CommitTopic { name: &kept.0, topic_id: kept.1, partitions: &kept.2 }).collect();
     if topics.is_empty() {
@@ -59,30 +53,4 @@ fn refuse_forbidden(context: &mut Context<'_>, body: &OffsetCommitBody<'_>) -> O
         .collect();
     let request = Request::OffsetCommit(body.request(&topics));
     Some(context.refuse(Beside::Nothing, &request, ErrorCode::GroupAuthorizationFailed))
-}
-
-/// A topic's name and id, and the offsets to store.
-type KeptTopic<'a> = (Cow<'a, str>, u128, Vec<CommitPartition<'a>>);
-
-/// Splits a commit into refused partitions and those for the coordinator.
-fn refuse_unknown<'a>(
-    topics: &Topics,
-    access: &Access,
-    body: &OffsetCommitBody<'a>,
-) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
-    let mut refused = Refused::default();
-    let mut kept = Vec::with_capacity(body.topics.len());
-    for topic in &body.topics {
-        let partitions = &body.partitions[topic.partitions.clone()];
-        let named = Named::find(topics, topic.topic).readable(access, partitions.len());
-        let (known, unknown): (Vec<CommitPartition<'_>>, Vec<CommitPartition<'_>>) =
-            partitions.iter().partition(|partition| (0..named.partitions).contains(&partition.index));
-        if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {
-            refused.add(&named, unknown.iter().map(|partition| partition.index));
-        }
-        if !known.is_empty() {
-            kept.push((named.name, named.topic_id, known));
-        }
-    }
-    (refused.topics, kept)
 }

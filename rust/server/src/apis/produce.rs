@@ -3,13 +3,17 @@
 use kafka_protocol::messages::{ProduceRequest, TransactionalId, produce_response::TopicProduceResponse};
 use rota_core::error::ErrorCode;
 use rota_security::acl::{Operation, ResourceType};
-use rota_txn::{Participant, Producer, Verdict};
+use rota_txn::{Answer, Error, Participant, Producer, Request, TransactionVersion};
 
 use super::{
     Handled,
     context::{Context, Outcome},
 };
-use crate::{faults, topics::Verify};
+use crate::{
+    faults,
+    node::Node,
+    topics::{ProduceOutcome, Served},
+};
 
 /// Stores record batches. With acks 0 there is no answer, and an error closes the connection.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
@@ -20,26 +24,87 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             _ => context.answer(&faults::produce_error(&request, error)),
         });
     }
-    let (version, now_ms) = (context.version(), context.node.clock().now().wall_ms);
     let refused = refuse_forbidden(context, &mut request);
-    let transactions = context.node.serves_transactions().then(|| context.node.all_transactions());
+    let produce = Produce { version: context.version(), request, refused };
+    match produce.addition(context.node) {
+        // Without an answer nothing can wait: the partitions are refused.
+        Some(addition) if produce.request.acks != 0 => {
+            let reply_to = context.reply_to();
+            context.client().park();
+            let then = move |node: &mut Node, answer| {
+                let not_added = if let Answer::Refused(error) = answer { Some(error) } else { None };
+                let outcome = produce.store(node, not_added);
+                if outcome.waiting.is_empty() {
+                    let _unanswered = reply_to.encode(&outcome.response);
+                } else {
+                    node.answer_when_durable(reply_to, outcome);
+                }
+            };
+            context.node.ask_transaction(addition, Box::new(then));
+            Ok(context.handled())
+        }
+        _ => {
+            let acks = produce.request.acks;
+            let outcome = produce.store(context.node, None);
+            if !outcome.waiting.is_empty() && acks != 0 {
+                context.node.answer_when_durable(context.reply_to(), outcome);
+                return Ok(Handled::Parked);
+            }
+            match acks {
+                0 if outcome.has_error => Ok(Handled::Close),
+                0 => Ok(Handled::Answered),
+                _ => Ok(context.answer(&outcome.response)),
+            }
+        }
+    }
+}
+
+/// A Produce whose rights were checked.
+struct Produce {
+    version: i16,
+    request: ProduceRequest,
+    refused: Vec<TopicProduceResponse>,
+}
+
+impl Produce {
+    /// Returns what the coordinator of the transaction must add before the batches are stored (docs/transactions.md §3.2);
+    /// `None`: nothing.
+    fn addition(&self, node: &Node) -> Option<Request> {
+        let transactional_id = self.request.transactional_id.as_ref()?.to_string();
+        let (producer, participants) = with_served(node, None, |node, served| {
+            served.and_then(|served| node.topics().unadded(&self.request, self.version, served))
+        })?;
+        let version = TransactionVersion::V2;
+        Some(Request::AddParticipants { transactional_id, producer, participants, version })
+    }
+
+    /// Stores the batches.
+    fn store(self, node: &mut Node, not_added: Option<Error>) -> ProduceOutcome {
+        let now_ms = node.clock().now().wall_ms;
+        let mut outcome = with_served(node, not_added, |node, served| {
+            node.topics_mut().0.produce_verified(&self.request, self.version, served, now_ms)
+        });
+        outcome.has_error |= !self.refused.is_empty();
+        outcome.response.responses.extend(self.refused);
+        outcome
+    }
+}
+
+/// Passes on how transactions are served; `None`: they are not.
+fn with_served<N: std::borrow::Borrow<Node>, R>(
+    node: N,
+    not_added: Option<Error>,
+    act: impl FnOnce(N, Option<Served<'_>>) -> R,
+) -> R {
+    if !node.borrow().serves_transactions() {
+        return act(node, None);
+    }
+    let all = node.borrow().all_transactions();
     let verify = |id: &str, producer_id: i64, epoch: i16, topic: &str, partition: i32| {
-        let (producer, participant) = (Producer { id: producer_id, epoch }, Participant::new(topic, partition));
-        transactions.as_ref().map_or(Verdict::NotCoordinator, |all| all.verify(id, producer, &participant))
+        all.verify(id, Producer { id: producer_id, epoch }, &Participant::new(topic, partition))
     };
-    let verify: Option<&Verify<'_>> = if transactions.is_some() { Some(&verify) } else { None };
-    let mut outcome = context.node.topics_mut().0.produce_verified(&request, version, verify, now_ms);
-    outcome.has_error |= !refused.is_empty();
-    outcome.response.responses.extend(refused);
-    if !outcome.waiting.is_empty() && request.acks != 0 {
-        context.node.answer_when_durable(context.reply_to(), outcome);
-        return Ok(Handled::Parked);
-    }
-    match request.acks {
-        0 if outcome.has_error => Ok(Handled::Close),
-        0 => Ok(Handled::Answered),
-        _ => Ok(context.answer(&outcome.response)),
-    }
+    let has_second_protocol = all.config().has_second_protocol();
+    act(node, Some(Served { verify: &verify, has_second_protocol, not_added }))
 }
 
 /// Takes the topics that the client may not write out of the request, and returns their answers.

@@ -64,7 +64,7 @@ pub fn illegal(client: &Rc<Client>, header: &RequestHeader<'_>, message: &str) {
             return authenticate(client, header, Authenticated { error: ERROR, message, ..Authenticated::default() });
         }
         versions::API_VERSIONS if header.api.serves(version) => {
-            return to.answer(|out| discovery::api_versions(out, version, ERROR, 0, &[]));
+            return to.answer(|out| discovery::api_versions(out, version, ERROR, &[], &[]));
         }
         versions::METADATA => to.encode(&MetadataResponse::default()),
         versions::FETCH if version >= 7 => to.encode(&FetchResponse::default().with_error_code(ERROR)),

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use rota_core::{error::ErrorCode, response::CommittedTopic};
+use rota_core::{error::ErrorCode, request::CommitPartition, response::CommittedTopic};
 use rota_security::acl::{Operation, ResourceType};
-use rota_wire::requests::TopicRef;
+use rota_wire::requests::{CommitTopicBody, TopicRef};
 use uuid::Uuid;
 
 use crate::{client::access::Access, topics::Topics};
@@ -64,4 +64,31 @@ impl Refused {
         });
         self.topics[at].partitions.extend(partitions.map(|index| (index, topic.error)));
     }
+}
+
+/// A topic's name and id, and the offsets to store.
+pub type KeptTopic<'a> = (Cow<'a, str>, u128, Vec<CommitPartition<'a>>);
+
+/// Splits a commit into refused partitions and those for the coordinator.
+pub fn refuse_unknown<'a>(
+    topics: &Topics,
+    access: &Access,
+    asked: &[CommitTopicBody<'a>],
+    partitions: &[CommitPartition<'a>],
+) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
+    let mut refused = Refused::default();
+    let mut kept = Vec::with_capacity(asked.len());
+    for topic in asked {
+        let partitions = &partitions[topic.partitions.clone()];
+        let named = Named::find(topics, topic.topic).readable(access, partitions.len());
+        let (known, unknown): (Vec<CommitPartition<'_>>, Vec<CommitPartition<'_>>) =
+            partitions.iter().partition(|partition| (0..named.partitions).contains(&partition.index));
+        if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {
+            refused.add(&named, unknown.iter().map(|partition| partition.index));
+        }
+        if !known.is_empty() {
+            kept.push((named.name, named.topic_id, known));
+        }
+    }
+    (refused.topics, kept)
 }

@@ -83,6 +83,7 @@ impl Metrics {
             Answer::OffsetDelete(deleted) => self.refused("OffsetDelete", deleted.error),
             Answer::ConsumerGroupHeartbeat(heartbeat) => self.refused("ConsumerGroupHeartbeat", heartbeat.error),
             Answer::ConsumerGroupDescribe(described) => self.refused("ConsumerGroupDescribe", described.error),
+            Answer::WriteTxnMarker(error) => self.refused("WriteTxnMarkers", *error),
         }
     }
 

@@ -19,14 +19,10 @@ impl fmt::Debug for MarkerReply {
 impl MarkerReply {
     /// Reports the result.
     pub fn write(self, answer: &Answer<'_>) {
-        let result = match answer {
-            Answer::OffsetCommit(commit) => commit.topics.iter().flat_map(|topic| &topic.partitions).next(),
-            _ => None,
-        };
-        // A node that does not own the partition names none.
-        match result.map_or(ErrorCode::NotCoordinator, |(_, error)| *error) {
-            ErrorCode::None => (self.0)(Ok(())),
-            error => (self.0)(Err(error)),
-        }
+        (self.0)(match answer {
+            Answer::WriteTxnMarker(ErrorCode::None) => Ok(()),
+            Answer::WriteTxnMarker(error) => Err(*error),
+            _ => Err(ErrorCode::UnknownServerError),
+        });
     }
 }

@@ -9,7 +9,8 @@ use rota_core::{
 use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{
     answers::{self, AskedTopic, FetchIds},
-    consumer_groups,
+    consumer_groups, transactions,
+    versions::{self, Api},
     write::Writer,
 };
 
@@ -90,7 +91,7 @@ impl Reply {
     /// Writes the answer to its destination.
     pub fn write(self, answer: &Answer<'_>) {
         match self {
-            Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.version, answer, &beside)),
+            Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.api, to.version, answer, &beside)),
             Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None),
             Reply::PartById(fan_out, index, ids) => fan_out.borrow_mut().part(index, answer, Some(&ids)),
             Reply::Fetched(reply, access) => match answer {
@@ -105,7 +106,7 @@ impl Reply {
     }
 }
 
-fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside: &Beside) {
+fn write_answer(out: &mut Writer<'_>, api: &Api, version: i16, answer: &Answer<'_>, beside: &Beside) {
     match answer {
         Answer::JoinGroup(answer) => answers::join_group(out, version, answer),
         Answer::SyncGroup(answer) => answers::sync_group(out, version, answer),
@@ -113,7 +114,12 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
         Answer::LeaveGroup(answer) => answers::leave_group(out, version, answer),
         Answer::OffsetCommit(answer) => {
             let refused: &[CommittedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
-            answers::offset_commit(out, version, refused, answer.topics);
+            match api.key {
+                versions::TXN_OFFSET_COMMIT => {
+                    transactions::txn_offset_commit(out, version, refused, answer.topics);
+                }
+                _ => answers::offset_commit(out, version, refused, answer.topics),
+            }
         }
         Answer::OffsetFetch(answer) => {
             let asked: &[AskedTopic] = if let Beside::Asked(asked) = beside { asked } else { &[] };
@@ -123,8 +129,9 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
             let refused: &[CommittedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
             answers::offset_delete(out, answer, refused);
         }
-        // Always parts of an assembled answer.
-        Answer::DescribeGroup(_)
+        // Always parts of an assembled answer, or of no client.
+        Answer::WriteTxnMarker(_)
+        | Answer::DescribeGroup(_)
         | Answer::ListGroups(_)
         | Answer::DeleteGroup(_)
         | Answer::ConsumerGroupDescribe(_) => {}

@@ -1,9 +1,14 @@
 //! Markers of transactions that other threads leave for the leaders of their partitions (docs/transactions.md §5).
 
-use rota_core::{error::ErrorCode, records::EndTransaction};
+use std::sync::Arc;
+
+use rota_core::{
+    error::ErrorCode,
+    request::{Request, WriteTxnMarker},
+};
 use rota_txn::{CONSUMER_OFFSETS, Marker};
 
-use super::{Node, effects::PartitionSink, marker_queues::MarkerOrder, shared_state::SharedState};
+use super::{Node, queues::MarkerOrder, shared_state::SharedState};
 use crate::{
     client::{
         marker_reply::{MarkerDone, MarkerReply},
@@ -22,7 +27,14 @@ impl SharedState {
     /// Ends a transaction in a partition: leaves `marker` for the leader, and wakes it. `done` gets the result once the
     /// marker is durable. `UnknownTopicOrPartition`: the partition does not exist (any more). `InvalidProducerEpoch` and
     /// `TransactionCoordinatorFenced` are final; after any other error, the same marker can be written again.
-    pub fn write_marker(&self, topic: &str, partition: i32, marker: Marker, done: MarkerDone) {
+    pub fn write_marker(
+        &self,
+        topic: &str,
+        partition: i32,
+        transactional_id: Option<Arc<str>>,
+        marker: Marker,
+        done: MarkerDone,
+    ) {
         let group_partition = || self.owners.of(u32::try_from(partition).ok()?).map(|owner| owner.node_id);
         let leader =
             if topic == CONSUMER_OFFSETS { group_partition() } else { self.topics.leader_id(topic, partition) };
@@ -30,7 +42,8 @@ impl SharedState {
         match place {
             None => done(Err(ErrorCode::UnknownTopicOrPartition)),
             Some(place) => {
-                self.markers.leave(place, MarkerOrder { topic: topic.to_owned(), partition, marker, done });
+                let topic = topic.to_owned();
+                self.markers.leave(place, MarkerOrder { topic, partition, transactional_id, marker, done });
                 self.wakers[place].notify_one();
             }
         }
@@ -40,11 +53,11 @@ impl SharedState {
 impl Node {
     /// Writes the markers that other threads have left.
     pub(super) fn write_markers(&mut self) {
-        for MarkerOrder { topic, partition, marker, done } in
-            self.shared.markers.take(self.shared.place_of(self.place.node_id))
+        for MarkerOrder { topic, partition, transactional_id, marker, done } in
+            self.shared.markers.take(self.place_index())
         {
             if topic == CONSUMER_OFFSETS {
-                self.write_group_marker(partition, &marker, done);
+                self.write_group_marker(partition, transactional_id.as_deref(), &marker, done);
                 continue;
             }
             let now_ms = self.clock.now().wall_ms;
@@ -55,21 +68,19 @@ impl Node {
         }
     }
 
-    fn write_group_marker(&mut self, partition: i32, marker: &Marker, done: MarkerDone) {
+    fn write_group_marker(
+        &mut self,
+        partition: i32,
+        transactional_id: Option<&str>,
+        marker: &Marker,
+        done: MarkerDone,
+    ) {
         let Some(partition) = u32::try_from(partition).ok().filter(|partition| *partition < self.partitions()) else {
             return done(Err(ErrorCode::UnknownTopicOrPartition));
         };
         let Marker { producer_id, producer_epoch, coordinator_epoch, is_commit, .. } = *marker;
-        let end = EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit };
-        let ticket = self.effects.tickets.issue(Reply::Marker(MarkerReply(done)));
-        let now = self.clock.now();
-        let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
-        let coordinator = owned.unwrap_or(&mut self.elsewhere);
-        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
-        coordinator.write_txn_marker(now, ticket, &end, sink);
-        let deadline_ms = coordinator.next_deadline();
-        self.settle();
-        self.arm_earlier(deadline_ms);
+        let request = WriteTxnMarker { transactional_id, producer_id, producer_epoch, coordinator_epoch, is_commit };
+        self.submit(partition, Reply::Marker(MarkerReply(done)), Request::WriteTxnMarker(request));
     }
 
     /// Reports the markers whose appends have ended.
@@ -82,9 +93,9 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, mpsc};
+    use std::sync::mpsc;
 
-    use rota_core::{request::CommitPartition, request::CommitTopic, transactions::TxnOffsetCommit};
+    use rota_core::request::{CommitPartition, CommitTopic, TxnOffsetCommit};
     use rota_txn::TransactionVersion;
 
     use super::*;
@@ -111,7 +122,7 @@ mod tests {
             is_commit: true,
             transaction_version: TransactionVersion::V1,
         };
-        shared.write_marker(topic, partition, marker, Box::new(move |result| sender.send(result).unwrap()));
+        shared.write_marker(topic, partition, None, marker, Box::new(move |result| sender.send(result).unwrap()));
         nodes.iter_mut().for_each(Node::handle_wakeup);
         result.try_recv().expect("in memory, a marker is durable at once")
     }
@@ -147,11 +158,7 @@ mod tests {
             instance_id: None,
             topics: &[CommitTopic { name: "t", topic_id: 0, partitions: &partitions }],
         };
-        let (ticket, now) = (node.effects.tickets.issue(Reply::Discard), node.clock.now());
-        let coordinator = node.coordinators[partition as usize].as_mut().unwrap();
-        let sink = &mut PartitionSink::of(&mut node.effects, coordinator, now);
-        coordinator.txn_offset_commit(now, ticket, &commit, sink);
-        node.settle();
+        node.submit(partition, Reply::Discard, Request::TxnOffsetCommit(commit));
         let offsets = |nodes: &[Node]| nodes[owner].coordinator(partition).unwrap().offset_count();
         assert_eq!(offsets(&nodes), 0);
         assert_eq!(write(&shared, &mut nodes, CONSUMER_OFFSETS, partition as i32), Ok(()));
@@ -172,7 +179,7 @@ mod tests {
             is_commit: true,
             transaction_version: TransactionVersion::V1,
         };
-        other.write_group_marker(partition, &marker, done);
+        other.write_group_marker(partition, None, &marker, done);
         assert_eq!(result.try_recv(), Ok(Err(ErrorCode::NotCoordinator)));
     }
 }

@@ -13,13 +13,14 @@ pub mod heartbeats;
 mod inspect;
 pub mod journal;
 pub mod loaders;
-mod marker_queues;
 mod markers;
 mod members;
 mod produces;
+mod queues;
 pub mod shared_state;
 mod tickets;
 mod topic_metadata;
+mod transaction_questions;
 pub mod transaction_replies;
 mod transactions;
 
@@ -44,6 +45,7 @@ use self::{
     members::Members,
     produces::ProduceWait,
     shared_state::SharedState,
+    transaction_questions::Questions,
     transactions::NodeTransactions,
 };
 use crate::{
@@ -66,6 +68,8 @@ pub struct Node {
     topics: Topics,
     /// The transactions that the node coordinates.
     transactions: NodeTransactions,
+    /// Questions to coordinators and leaders, of requests that wait.
+    questions: Questions,
     random: RandomBits,
     /// The clients of members; recorded on a virtual clock only.
     members: Members,
@@ -118,6 +122,7 @@ impl Node {
                 shared.transactions.owners().partitions(),
                 Arc::clone(&shared.wakers[at]),
             ),
+            questions: Questions::default(),
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
@@ -341,6 +346,16 @@ impl Node {
     /// Returns the waker that other threads notify after leaving work for this node.
     pub fn waker(&self) -> Arc<Notify> {
         Arc::clone(&self.shared.wakers[self.shared.place_of(self.place.node_id)])
+    }
+
+    /// Returns what all nodes share.
+    fn shared_state(&self) -> Arc<SharedState> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Returns the position of the node among all.
+    fn place_index(&self) -> usize {
+        self.shared.place_of(self.place.node_id)
     }
 
     /// Handles the work that other threads may have left, after the waker was notified.

@@ -12,7 +12,6 @@ use std::{
 use rota_cluster::OnTable;
 use rota_log::{FaultyLog, MemoryLog};
 use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
-use rota_txn::Config as TransactionConfig;
 use tokio::sync::Notify;
 
 use crate::{
@@ -40,7 +39,7 @@ use crate::{
     },
     node::{
         journal::{Journal, JournalConfig},
-        marker_queues::MarkerQueues,
+        queues::{MarkerOrder, Queues, Told},
     },
     topics::{SharedTopics, TopicTable},
     transactions::{Transactions, log::StateLog},
@@ -68,7 +67,9 @@ pub struct SharedState {
     /// Whether transactions are served.
     serves_transactions: bool,
     /// Markers that coordinators have left for each node; indexed by `place_of`.
-    pub(super) markers: MarkerQueues,
+    pub(super) markers: Queues<MarkerOrder>,
+    /// Answers to the questions of each node; indexed by `place_of`.
+    pub(super) told: Queues<Told>,
     /// Injected faults.
     pub(super) controls: Controls,
     /// Which nodes are down.
@@ -116,10 +117,11 @@ impl SharedState {
         let log = MemoryLog::new(settings.offsets_partitions(), settings.message_max_bytes());
         let shown = clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
-        let transactions = Transactions::in_memory(TransactionConfig::default(), wakers.clone());
+        let transactions = Transactions::none(wakers.len());
         SharedState {
             transactions: Arc::new(transactions),
-            markers: MarkerQueues::of(wakers.len()),
+            markers: Queues::of(wakers.len()),
+            told: Queues::of(wakers.len()),
             serves_transactions: false,
             controls: Controls::default(),
             outages: Outages::of(place.nodes as usize),
@@ -159,8 +161,8 @@ impl SharedState {
             &mut RandomBits::default(),
         )?;
         let group_configs = GroupConfigs::in_data_dir(&data)?;
-        let transactions = Arc::new(Transactions::in_memory(TransactionConfig::default(), wakers.clone()));
-        let markers = MarkerQueues::of(wakers.len());
+        let transactions = Arc::new(Transactions::none(wakers.len()));
+        let (markers, told) = (Queues::of(wakers.len()), Queues::of(wakers.len()));
         let (controls, outages) = (Controls::default(), Outages::of(place.nodes as usize));
         let (changes, panics) = (Arc::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
@@ -174,6 +176,7 @@ impl SharedState {
             log,
             transactions,
             markers,
+            told,
             serves_transactions: false,
             controls,
             outages,
@@ -194,13 +197,16 @@ impl SharedState {
         })
     }
 
-    /// Serves transactions, with what is in the data directory; `None`: refuses them. Errors: their log cannot be read
-    /// or written.
-    pub fn serving_transactions(self, config: Option<TransactionConfig>) -> Result<SharedState, ServerError> {
-        let Some(config) = config else { return Ok(self) };
+    /// Serves transactions, with what is in the data directory. A server of a cluster and one with a read-only directory
+    /// refuse them. `level` is `transaction.version`. Errors: their log cannot be read or written.
+    pub fn serving_transactions(self, level: i16) -> Result<SharedState, ServerError> {
+        if self.cluster.is_some() || self.data.as_ref().is_some_and(|data| data.is_read_only) {
+            return Ok(self);
+        }
+        let (config, partitions) = (self.settings.transactions(level), self.settings.transaction_partitions());
         let log = match &self.data {
-            None => StateLog::in_memory(),
-            Some(data) => StateLog::in_data_dir(data, self.clock.clone())?,
+            None => StateLog::in_memory(partitions),
+            Some(data) => StateLog::in_data_dir(data, partitions, self.clock.clone())?,
         };
         let transactions = Transactions::new(config, log, self.wakers.clone())?;
         Ok(SharedState { transactions: Arc::new(transactions), serves_transactions: true, ..self })

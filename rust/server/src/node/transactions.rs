@@ -11,13 +11,21 @@ use rota_txn::{
 use tokio::sync::Notify;
 
 use super::{Node, transaction_replies::TransactionReply};
-use crate::transactions::Transactions;
+use crate::transactions::{AnswerTo, Mail, Transactions};
+
+/// What waits for a coordinator's answer.
+pub enum Waiting {
+    /// A client.
+    Client(TransactionReply),
+    /// A request of this node or of another one, that goes on with the answer.
+    Asker(AnswerTo),
+}
 
 /// A node's part of the coordinators of transactions.
 pub struct NodeTransactions {
     completions: Arc<Completions>,
     /// Requests that wait for their answers, by partition and ticket.
-    waiting: HashMap<(u32, Ticket), TransactionReply>,
+    waiting: HashMap<(u32, Ticket), Waiting>,
     next_ticket: u64,
     /// Appends on disk whose completions are still to come.
     appends: usize,
@@ -73,11 +81,16 @@ impl Node {
             return reply.refuse(rota_txn::Error::NotCoordinator);
         }
         let partition = shared.transactions.partition_of(request.transactional_id());
+        self.request_transaction(partition, request, Waiting::Client(reply));
+        self.settle_transactions();
+    }
+
+    /// Passes a request to a coordinator of this node.
+    pub(super) fn request_transaction(&mut self, partition: u32, request: Request, waiting: Waiting) {
         self.transactions.next_ticket += 1;
         let ticket = Ticket(self.transactions.next_ticket);
-        self.transactions.waiting.insert((partition, ticket), reply);
+        self.transactions.waiting.insert((partition, ticket), waiting);
         self.step_transaction(partition, Event::Requested(ticket, request));
-        self.settle_transactions();
     }
 
     fn step_transaction(&mut self, partition: u32, event: Event) {
@@ -91,19 +104,19 @@ impl Node {
     fn carry_out(&mut self, partition: u32, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Answer(ticket, answer) => {
-                    if let Some(reply) = self.transactions.waiting.remove(&(partition, ticket)) {
-                        reply.answer(answer);
-                    }
-                }
+                Effect::Answer(ticket, answer) => match self.transactions.waiting.remove(&(partition, ticket)) {
+                    Some(Waiting::Client(reply)) => reply.answer(answer),
+                    Some(Waiting::Asker(done)) => done(answer),
+                    None => {}
+                },
                 Effect::Append { id, key, value } => self.append_state(partition, id, LogRecord { key, value }),
                 Effect::SendMarker { id, transactional_id, participant, marker } => {
-                    let shared = Arc::clone(&self.shared);
+                    let (shared, of) = (Arc::clone(&self.shared), Some(Arc::clone(&transactional_id)));
                     let report = move |result| {
                         let result = marking(result);
                         shared.transactions.post(partition, Event::Marked { transactional_id, marker: id, result });
                     };
-                    self.shared.write_marker(&participant.topic, participant.partition, marker, Box::new(report));
+                    self.shared.write_marker(&participant.topic, participant.partition, of, marker, Box::new(report));
                 }
                 // In one process every partition has one owner: only another process can have fenced it.
                 Effect::GiveUp => {}
@@ -133,7 +146,7 @@ impl Node {
         loop {
             let completed = self.transactions.take_completed();
             let mail = self.shared.transactions.take_mail(at);
-            if completed.is_empty() && mail.is_empty() {
+            if completed.is_empty() && mail.is_empty() && !self.take_told() {
                 break;
             }
             for Completion { partition, operation, result, .. } in completed {
@@ -145,8 +158,13 @@ impl Node {
                     self.step_transaction(partition as u32, Event::Appended(AppendId(id), result));
                 }
             }
-            for (partition, event) in mail {
-                self.step_transaction(partition, event);
+            for mail in mail {
+                match mail {
+                    Mail::Happened(partition, event) => self.step_transaction(partition, event),
+                    Mail::Asked(partition, request, done) => {
+                        self.request_transaction(partition, request, Waiting::Asker(done));
+                    }
+                }
             }
         }
         self.arm_earlier(self.next_transaction_deadline());

@@ -109,9 +109,8 @@ pub struct ServerConfig {
     pub data: Option<DataConfig>,
     /// The journal of the coordinators' events; `None`: none is written.
     pub journal: Option<JournalConfig>,
-    /// How transactions are coordinated; `None`: they are refused. For tests: groups cannot take part yet
-    /// (docs/transactions.md §12).
-    pub transactions: Option<rota_txn::Config>,
+    /// `transaction.version` as clients see it: from 0, the first protocol of transactions only, to 2, both.
+    pub transaction_version: i16,
     /// The engine that this server shares groups over with others; `None`: it is alone.
     pub engine: Option<EngineConfig>,
 }
@@ -135,7 +134,7 @@ impl Default for ServerConfig {
             trace: None,
             data: None,
             journal: None,
-            transactions: None,
+            transaction_version: 2,
             engine: None,
         }
     }
@@ -203,7 +202,7 @@ impl Server {
             (None, None) => SharedState::new(settings, place, clock),
             (Some(data), _) => SharedState::on_disk(settings, place, clock, data)?,
         };
-        let shared = shared.authorized(authorizer, mapping)?.serving_transactions(config.transactions)?;
+        let shared = shared.authorized(authorizer, mapping)?.serving_transactions(config.transaction_version)?;
         let users = UserStore::new(sasl, config.users_file);
         let shared = Arc::new(shared.protected(tls, users).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);

@@ -102,7 +102,7 @@ mod tests {
             settings::Settings,
         },
         log::data_dir::{DataConfig, DataDir},
-        topics::{TopicSettings, TopicTable},
+        topics::{Served, TopicSettings, TopicTable},
     };
 
     const A: i64 = 100;
@@ -143,7 +143,8 @@ mod tests {
         let id = producer.map(|_| StrBytes::from_static_str("pay").into());
         let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]).with_transactional_id(id);
         let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
-        let outcome = topics.produce_verified(&request, 9, Some(&verify), 1_000);
+        let served = Served { verify: &verify, has_second_protocol: false, not_added: None };
+        let outcome = topics.produce_verified(&request, 9, Some(served), 1_000);
         settle(topics, outcome.waiting.iter().map(|(_, _, token)| *token).collect());
         outcome.response.responses[0].partition_responses[0].error_code
     }

@@ -73,11 +73,13 @@ mod name;
 mod partition_data;
 mod produce;
 mod producers;
+mod refusal;
 pub(crate) mod retention;
 mod shared;
 mod snapshot;
 mod table;
 mod transactions;
+mod verify;
 
 pub use crate::base::place::{Cluster, Node};
 pub use crate::{base::topic_settings as settings, log::CONSUMER_OFFSETS};
@@ -86,10 +88,11 @@ pub use describe_producers::refused as refuse_describe_producers;
 pub use fetch::{FetchOutcome, WatchId};
 pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
-pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED, Verify};
+pub use produce::{AppendToken, ProduceOutcome};
 pub use settings::TopicSettings;
 pub use shared::{SharedTopics, leaders_in_note};
 pub use table::TopicTable;
+pub use verify::{Served, TRANSACTIONS_REFUSED, Verify};
 
 pub use configs::ConfigRow;
 

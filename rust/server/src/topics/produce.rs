@@ -10,10 +10,7 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{
-    Batch, BatchError, BatchHeader, Compression, EndMarker, LogError, PartitionLog, stamp_append_time, store::Command,
-};
-use rota_txn::Verdict;
+use rota_log::{Batch, BatchError, Compression, EndMarker, LogError, PartitionLog, stamp_append_time, store::Command};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -21,33 +18,13 @@ use super::{
     LEADER_EPOCH, Partition, TopicTable, Topics,
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
+    refusal::{BY_ID_SINCE, Refusal, refuse},
     transactions::WrittenBatch,
+    verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Transaction},
 };
 
-/// The error for transactional requests while transactions are not served: clients do not retry after this error.
-pub const TRANSACTIONS_REFUSED: ErrorCode = ErrorCode::TransactionalIdAuthorizationFailed;
-
-/// The first version that names topics by id.
-const BY_ID_SINCE: i16 = 13;
 /// The first version that may store zstd.
 const ZSTD_SINCE: i16 = 7;
-/// The first version whose clients know `TRANSACTION_ABORTABLE`.
-const ABORTABLE_SINCE: i16 = 11;
-/// The first version of the second protocol of transactions, in which the leader adds the partition.
-const SECOND_PROTOCOL_SINCE: i16 = 12;
-
-/// Asks the coordinator of transactions about a partition: transactional id, producer id and epoch, topic, partition.
-pub type Verify<'v> = dyn Fn(&str, i64, i16, &str, i32) -> Verdict + 'v;
-
-/// The transaction of a Produce.
-#[derive(Clone, Copy)]
-struct Transaction<'r> {
-    version: i16,
-    transactional_id: Option<&'r str>,
-    /// `None`: transactions are not served.
-    verify: Option<&'r Verify<'r>>,
-}
-
 /// The result of a Produce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceOutcome {
@@ -86,34 +63,6 @@ pub(super) struct Appends {
     ended: Arc<Mutex<Vec<Ended>>>,
 }
 
-/// Why a batch was not stored.
-pub(super) struct Refusal {
-    pub code: ErrorCode,
-    pub message: String,
-}
-
-impl From<BatchError> for Refusal {
-    fn from(error: BatchError) -> Refusal {
-        let code = match error {
-            BatchError::UnsupportedMagic { magic: 0 | 1 }
-            | BatchError::Truncated { .. }
-            | BatchError::BadRecordCount { .. }
-            | BatchError::BadRecord { .. }
-            | BatchError::BadCompression { .. }
-            | BatchError::TooLargeDecompressed { .. } => ErrorCode::InvalidRecord,
-            BatchError::UnsupportedMagic { .. } | BatchError::BadLength { .. } | BatchError::BadChecksum { .. } => {
-                ErrorCode::CorruptMessage
-            }
-            BatchError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
-        };
-        Refusal { code, message: error.to_string() }
-    }
-}
-
-fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { code, message: message.into() })
-}
-
 /// The position of a batch.
 struct Stored {
     at: AppendedAt,
@@ -121,13 +70,6 @@ struct Stored {
     append_time_ms: i64,
     /// The append in flight.
     token: Option<AppendToken>,
-}
-
-impl Refusal {
-    fn of_log(error: &LogError) -> Refusal {
-        let code = ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::KafkaStorageError);
-        Refusal { code, message: error.to_string() }
-    }
 }
 
 impl Topics {
@@ -138,16 +80,16 @@ impl Topics {
         self.produce_verified(request, version, None, now_ms)
     }
 
-    /// Like [`Topics::produce`] with batches of transactions: `verify` asks about them before they are stored.
+    /// Like [`Topics::produce`] with batches of transactions: their coordinator is asked before they are stored.
     pub fn produce_verified(
         &mut self,
         request: &ProduceRequest,
         version: i16,
-        verify: Option<&Verify<'_>>,
+        served: Option<Served<'_>>,
         now_ms: i64,
     ) -> ProduceOutcome {
         let transactional_id = request.transactional_id.as_ref().map(|id| id.as_str());
-        let transaction = Transaction { version, transactional_id, verify };
+        let transaction = Transaction { version, transactional_id, served };
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: Vec::new() };
         for asked in &request.topic_data {
@@ -223,7 +165,7 @@ impl Topics {
         if header.is_transactional() && !partition.producers.has_open(header.producer_id, header.producer_epoch) {
             transaction.verify(header, name, index)?;
         }
-        if let Some(stored) = partition.repeated(batch)? {
+        if let Some(stored) = partition.repeated(batch, transaction.is_second_protocol())? {
             return Ok(stored);
         }
         self.append(place, batch, retention_bytes, append_time_ms)
@@ -329,11 +271,11 @@ impl Topics {
 
 impl Partition {
     /// Returns the position of a repeated batch of an idempotent producer; `None`: the batch is new.
-    fn repeated(&mut self, batch: &Batch<'_>) -> Result<Option<Stored>, Refusal> {
+    fn repeated(&mut self, batch: &Batch<'_>, is_second_protocol: bool) -> Result<Option<Stored>, Refusal> {
         if !batch.header().is_idempotent() {
             return Ok(None);
         }
-        match self.producers.check(batch.header()) {
+        match self.producers.check(batch.header(), is_second_protocol) {
             Ok(None) => Ok(None),
             // Its first copy may still fail.
             Ok(Some(at)) if at.base_offset >= self.log.next_offset() => {
@@ -418,51 +360,11 @@ fn keep(
     Ok((base_offset, (log.size_bytes(), before_bytes)))
 }
 
-impl Transaction<'_> {
-    /// Asks whether the partition takes part in the producer's open transaction (docs/transactions.md §6).
-    fn verify(self, header: &BatchHeader, topic: &str, partition: i32) -> Result<(), Refusal> {
-        let (Some(id), Some(verify)) = (self.transactional_id, self.verify) else {
-            return refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id");
-        };
-        let verdict = verify(id, header.producer_id, header.producer_epoch, topic, partition);
-        let unable = |error: ErrorCode| {
-            let message = "Unable to verify the partition has been added to the transaction. Underlying error";
-            refuse(ErrorCode::NotEnoughReplicas, format!("{message}: {}", error.name()))
-        };
-        match verdict {
-            Verdict::Verified => Ok(()),
-            Verdict::NotAdded => {
-                let is_known = self.version >= ABORTABLE_SINCE;
-                let code = if is_known { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
-                refuse(code, "Partition was not added to the transaction")
-            }
-            Verdict::UnknownMapping => {
-                let producer = header.producer_id;
-                refuse(
-                    ErrorCode::InvalidProducerIdMapping,
-                    format!("transactional id `{id}` does not belong to producer {producer}"),
-                )
-            }
-            Verdict::WrongEpoch => {
-                let (producer, epoch) = (header.producer_id, header.producer_epoch);
-                refuse(
-                    ErrorCode::InvalidProducerEpoch,
-                    format!("epoch {epoch} of producer {producer} is not the current one of transactional id `{id}`"),
-                )
-            }
-            // All clients try again after this error.
-            Verdict::Concurrent => unable(ErrorCode::ConcurrentTransactions),
-            Verdict::NotCoordinator => unable(ErrorCode::NotCoordinator),
-            Verdict::Loading => unable(ErrorCode::CoordinatorLoadInProgress),
-        }
-    }
-}
-
 fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Result<(), Refusal> {
     if !(-1..=1).contains(&request.acks) {
         return refuse(ErrorCode::InvalidRequiredAcks, format!("acks is {}, expected -1, 0 or 1", request.acks));
     }
-    if transaction.transactional_id.is_some() && transaction.verify.is_none() {
+    if transaction.transactional_id.is_some() && transaction.served.is_none() {
         return refuse(TRANSACTIONS_REFUSED, "this server has no transactions");
     }
     Ok(())
@@ -487,11 +389,11 @@ fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
 /// Refuses batches that clients may not write.
 fn check_client_batch(batch: &Batch<'_>, transaction: Transaction<'_>) -> Result<(), Refusal> {
     let header = batch.header();
-    if header.is_transactional() && transaction.verify.is_none() {
+    if header.is_transactional() && transaction.served.is_none() {
         refuse(TRANSACTIONS_REFUSED, "this server has no transactions")
     } else if header.is_transactional() && transaction.transactional_id.is_none() {
         refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id")
-    } else if header.is_transactional() && transaction.version >= SECOND_PROTOCOL_SINCE {
+    } else if header.is_transactional() && !transaction.is_served() {
         let message = format!("transactions need Produce version {} or earlier here", SECOND_PROTOCOL_SINCE - 1);
         refuse(ErrorCode::UnsupportedVersion, message)
     } else if header.is_transactional() && !header.is_idempotent() {

@@ -62,10 +62,15 @@ pub(super) struct Producers {
 
 impl Producers {
     /// Checks a batch of an idempotent producer. Returns its position if it is a repetition. An unknown producer may
-    /// start with any sequence number, and so may a transactional one at a new epoch. Errors: `InvalidProducerEpoch`,
+    /// start with any sequence number, and so may a transactional one at a new epoch. By the second protocol of
+    /// transactions, where each has an epoch of its own, both start with 0. Errors: `InvalidProducerEpoch`,
     /// `InvalidTxnState`, `OutOfOrderSequenceNumber`.
-    pub fn check(&self, header: &BatchHeader) -> Result<Option<AppendedAt>, ErrorCode> {
-        let Some(producer) = self.by_id.get(&header.producer_id) else { return Ok(None) };
+    pub fn check(&self, header: &BatchHeader, is_second_protocol: bool) -> Result<Option<AppendedAt>, ErrorCode> {
+        let starts_at_0 = is_second_protocol && header.is_transactional();
+        let Some(producer) = self.by_id.get(&header.producer_id) else {
+            let is_start = !starts_at_0 || header.base_sequence == 0;
+            return if is_start { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) };
+        };
         if header.producer_epoch < producer.epoch {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
@@ -74,7 +79,7 @@ impl Producers {
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
         if header.producer_epoch > producer.epoch {
-            return if first == 0 || header.is_transactional() {
+            return if first == 0 || header.is_transactional() && !starts_at_0 {
                 Ok(None)
             } else {
                 Err(ErrorCode::OutOfOrderSequenceNumber)

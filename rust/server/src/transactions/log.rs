@@ -10,9 +10,6 @@ use crate::{
     log::{TRANSACTION_STATE, data_dir::DataDir, offsets_log::SharedLog},
 };
 
-/// Kafka's `transaction.state.log.num.partitions`.
-pub const PARTITIONS: u32 = 50;
-
 /// Kafka's maximum of a batch.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -35,16 +32,17 @@ struct Disk {
 
 impl StateLog {
     /// Creates a log that forgets.
-    pub fn in_memory() -> StateLog {
-        StateLog { partitions: PARTITIONS, disk: None }
+    pub fn in_memory(partitions: u32) -> StateLog {
+        StateLog { partitions, disk: None }
     }
 
-    /// Opens the log of a data directory, under new epochs. Errors: it cannot be written.
-    pub fn in_data_dir(data: &DataDir, clock: Clock) -> Result<StateLog, ServerError> {
+    /// Opens the log of a data directory, under new epochs. A new log gets so many `partitions`. Errors: it cannot be
+    /// written.
+    pub fn in_data_dir(data: &DataDir, partitions: u32, clock: Clock) -> Result<StateLog, ServerError> {
         let infos = data.store.partitions();
         let infos: Vec<_> = infos.iter().filter(|info| info.topic == TRANSACTION_STATE).collect();
         let count = infos.iter().map(|info| info.partition + 1).max();
-        let partitions = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(PARTITIONS);
+        let partitions = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(partitions);
         let mut epochs = vec![0; partitions as usize];
         for info in &infos {
             if let (Some(epoch), Some(stored)) = (epochs.get_mut(info.partition as usize), info.epoch) {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rota_txn::{
-    Config, Coordinator, Effect, Event, Participant, Producer, Transaction, Verdict,
+    Answer, Config, Coordinator, Effect, Event, Participant, Producer, Request, Transaction, Verdict,
     coordinator::{Description, Filter},
 };
 use tokio::sync::Notify;
@@ -23,8 +23,16 @@ use crate::{
     log::TRANSACTION_STATE,
 };
 
-/// An event for the coordinator of a partition.
-pub type Mail = (u32, Event);
+/// Receives the answer to a request, on the thread of the coordinator's node. It must not block.
+pub type AnswerTo = Box<dyn FnOnce(Answer) + Send>;
+
+/// Something for the coordinator of a partition.
+pub enum Mail {
+    /// Something happened.
+    Happened(u32, Event),
+    /// A request of another node.
+    Asked(u32, Request, AnswerTo),
+}
 
 /// The coordinators of all partitions.
 pub struct Transactions {
@@ -32,7 +40,7 @@ pub struct Transactions {
     coordinators: Box<[Mutex<Coordinator>]>,
     owners: Arc<Owners>,
     log: StateLog,
-    /// Results of markers, by the index of the node that owns the coordinator.
+    /// Results of markers and requests of other nodes, by the index of the node that owns the coordinator.
     mail: Box<[Mutex<Vec<Mail>>]>,
     wakers: Vec<Arc<Notify>>,
 }
@@ -58,13 +66,16 @@ impl Transactions {
         Ok(Transactions { config, coordinators, owners, log, mail, wakers })
     }
 
-    /// Creates the coordinators of a server without a data directory.
-    pub fn in_memory(config: Config, wakers: Vec<Arc<Notify>>) -> Transactions {
-        let log = StateLog::in_memory();
-        let owners = Owners::new(log.partitions(), wakers.len() as u32);
-        let coordinators = (0..log.partitions()).map(|_| Mutex::new(Coordinator::new(config.clone(), 0))).collect();
-        let mail = wakers.iter().map(|_| Mutex::default()).collect();
-        Transactions { config, coordinators, owners, log, mail, wakers }
+    /// Creates no coordinators, for a server that does not serve transactions.
+    pub fn none(nodes: usize) -> Transactions {
+        Transactions {
+            config: Config::default(),
+            coordinators: Box::default(),
+            owners: Owners::new(0, nodes as u32),
+            log: StateLog::in_memory(0),
+            mail: (0..nodes).map(|_| Mutex::default()).collect(),
+            wakers: Vec::new(),
+        }
     }
 
     /// Returns the settings of the coordinators.
@@ -141,13 +152,22 @@ impl Transactions {
 
     /// Leaves an event for the owner of a partition, and wakes it. Any thread may call this.
     pub fn post(&self, partition: u32, event: Event) {
+        self.leave(partition, Mail::Happened(partition, event));
+    }
+
+    /// Leaves a request for the owner of a partition, and wakes it. Any thread may call this.
+    pub fn ask(&self, partition: u32, request: Request, done: AnswerTo) {
+        self.leave(partition, Mail::Asked(partition, request, done));
+    }
+
+    fn leave(&self, partition: u32, mail: Mail) {
         let Some(owner) = self.owners.of(partition) else { return };
         let at = (owner.node_id - crate::base::owners::FIRST_NODE) as usize;
-        lock(&self.mail[at]).push((partition, event));
+        lock(&self.mail[at]).push(mail);
         self.wakers[at].notify_one();
     }
 
-    /// Takes the events that were left for the node with this index.
+    /// Takes what was left for the node with this index.
     pub fn take_mail(&self, at: usize) -> Vec<Mail> {
         std::mem::take(&mut *lock(&self.mail[at]))
     }

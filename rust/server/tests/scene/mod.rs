@@ -18,7 +18,7 @@ const CORRELATION_ID: i32 = 7;
 
 pub struct Scene {
     pub server: Server,
-    client: TcpStream,
+    pub client: TcpStream,
 }
 
 /// One more connection to a server.

@@ -9,7 +9,7 @@ use kafka_protocol::{
 };
 use rota_core::ErrorCode;
 use rota_log::{Batch, BatchWriter, batches};
-use rota_server::topics::{MarkerOutcome, TopicSettings, Topics};
+use rota_server::topics::{MarkerOutcome, Served, TopicSettings, Topics, Verify};
 use rota_txn::{Marker, TransactionVersion, Verdict};
 
 use super::support::*;
@@ -31,6 +31,10 @@ fn record(producer_id: i64, epoch: i16, sequence: i32, is_transactional: bool) -
     writer.finish()
 }
 
+fn first_protocol<'v>(verify: &'v Verify<'v>) -> Served<'v> {
+    Served { verify, has_second_protocol: false, not_added: None }
+}
+
 fn produce_as(topics: &mut Topics, verdict: Verdict, version: i16, records: Bytes) -> i16 {
     let id = StrBytes::from_static_str("pay");
     let request = produce_request("t", 0, records).with_transactional_id(Some(id.into()));
@@ -38,7 +42,7 @@ fn produce_as(topics: &mut Topics, verdict: Verdict, version: i16, records: Byte
         assert_eq!((id, topic, partition), ("pay", "t", 0));
         verdict
     };
-    let outcome = topics.produce_verified(&request, version, Some(&verify), NOW_MS);
+    let outcome = topics.produce_verified(&request, version, Some(first_protocol(&verify)), NOW_MS);
     outcome.response.responses[0].partition_responses[0].error_code
 }
 
@@ -149,11 +153,14 @@ fn the_coordinator_is_asked_once_for_a_transaction_and_again_for_the_next() {
         Verdict::Verified
     };
     for (sequence, expected) in [(0, 1), (1, 1), (2, 1)] {
-        assert!(!topics.produce_verified(&request(sequence), 9, Some(&verify), NOW_MS).has_error);
+        assert!(!topics.produce_verified(&request(sequence), 9, Some(first_protocol(&verify)), NOW_MS).has_error);
         assert_eq!(asked.get(), expected);
     }
     end(&mut topics, A, true);
-    assert!(!topics.produce_verified(&request(3), 9, Some(&verify), NOW_MS).has_error, "sequences go on");
+    assert!(
+        !topics.produce_verified(&request(3), 9, Some(first_protocol(&verify)), NOW_MS).has_error,
+        "sequences go on"
+    );
     assert_eq!(asked.get(), 2);
 }
 
@@ -163,7 +170,7 @@ fn without_transactions_every_batch_of_one_is_refused_and_nothing_is_stored() {
     assert_eq!(produce(&mut topics, record(A, 0, 0, true)).error_code, 53);
     let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
     let without_id = produce_request("t", 0, record(A, 0, 0, true));
-    let outcome = topics.produce_verified(&without_id, 9, Some(&verify), NOW_MS);
+    let outcome = topics.produce_verified(&without_id, 9, Some(first_protocol(&verify)), NOW_MS);
     assert_eq!(outcome.response.responses[0].partition_responses[0].error_code, 53);
     assert_eq!(topics.log_end("t", 0), Some(0));
 }

@@ -164,6 +164,12 @@ settings! {
         "TLS: format of the CAs of client certificates: PEM";
     SUPER_USERS = "super.users", Kind::Text, "",
         "ACLs: principals that may do everything, separated by semicolons";
+    TRANSACTION_MAX_TIMEOUT_MS = "transaction.max.timeout.ms", Kind::Int(1, INT_MAX), "900000",
+        "longest timeout of transactions that a producer may set";
+    TRANSACTION_STATE_LOG_NUM_PARTITIONS = "transaction.state.log.num.partitions", Kind::Int(1, 10_000), "50",
+        "partitions of __transaction_state; each has its own coordinator of transactions";
+    TRANSACTIONAL_ID_EXPIRATION_MS = "transactional.id.expiration.ms", Kind::Int(1, INT_MAX), "604800000",
+        "how long a transactional id without an open transaction is kept";
 }
 
 /// Pairs of settings whose first must not exceed the second.
@@ -355,6 +361,21 @@ impl Settings {
         }
     }
 
+    /// Returns the settings of the coordinators of transactions at this level of `transaction.version`.
+    pub fn transactions(&self, level: i16) -> rota_txn::Config {
+        rota_txn::Config {
+            level,
+            timeout_max_ms: self.int(TRANSACTION_MAX_TIMEOUT_MS) as i32,
+            expiration_ms: self.int(TRANSACTIONAL_ID_EXPIRATION_MS),
+            ..rota_txn::Config::default()
+        }
+    }
+
+    /// Returns `transaction.state.log.num.partitions`.
+    pub fn transaction_partitions(&self) -> u32 {
+        self.int(TRANSACTION_STATE_LOG_NUM_PARTITIONS) as u32
+    }
+
     fn range(&self, min: usize, max: usize) -> Range {
         Range { min: self.int(min) as i32, max: self.int(max) as i32 }
     }
@@ -452,6 +473,7 @@ mod tests {
         let consumer = ConsumerConfig { enabled: true, ..ConsumerConfig::default() };
         assert_eq!(Settings::default().consumer_groups(), consumer);
         assert_eq!(Settings::default().topics(), TopicSettings::default());
+        assert_eq!(Settings::default().transactions(0), rota_txn::Config::default());
     }
 
     #[test]

@@ -1,0 +1,61 @@
+//! What threads leave for the threads of nodes.
+
+use std::{
+    fmt, mem,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rota_core::error::ErrorCode;
+use rota_txn::{Answer, Marker};
+
+use crate::client::marker_reply::MarkerDone;
+
+/// A marker for one partition.
+pub struct MarkerOrder {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The transactional id, if it is known.
+    pub transactional_id: Option<Arc<str>>,
+    /// The marker.
+    pub marker: Marker,
+    /// Receives the result.
+    pub done: MarkerDone,
+}
+
+impl fmt::Debug for MarkerOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MarkerOrder({}-{}: {:?})", self.topic, self.partition, self.marker)
+    }
+}
+
+/// An answer to a question of a node, by the number of the question.
+#[derive(Debug)]
+pub enum Told {
+    /// A coordinator's answer.
+    Answered(u64, Answer),
+    /// The result of one marker of the question, by its position.
+    Marked(u64, usize, Result<(), ErrorCode>),
+}
+
+/// What is left for each node, by its place. Whoever leaves something wakes the node.
+#[derive(Debug)]
+pub struct Queues<T>(Vec<Mutex<Vec<T>>>);
+
+impl<T> Queues<T> {
+    /// Creates the queues of so many nodes.
+    pub fn of(nodes: usize) -> Queues<T> {
+        Queues((0..nodes).map(|_| Mutex::default()).collect())
+    }
+
+    /// Leaves something for the node at a place.
+    pub fn leave(&self, place: usize, what: T) {
+        self.0[place].lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// Takes what was left for the node at a place.
+    pub fn take(&self, place: usize) -> Vec<T> {
+        mem::take(&mut *self.0[place].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
