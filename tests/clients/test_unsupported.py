@@ -26,22 +26,6 @@ def assert_at_rest(client: Client) -> None:
     assert len(client.of_kind("error")) - told <= 2, client.story()
 
 
-@pytest.mark.scenario("16 transactions refused")
-@pytest.mark.only_on_rota
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_a_transactional_producer_is_refused_by_name(scene: Scene, family: Family) -> None:
-    topic = scene.topic(1)
-    client = scene.client(family)
-    client.send("transact", transactional_id=scene.name, topic=topic, within_ms=WITHIN_MS)
-    reply = client.reply(within_s=WITHIN_MS / 1000 / 2)
-    assert not reply["ok"], "a transaction went through"
-    error = reply["error"]
-    print(f"{family.name}: {error}")
-    assert error["fatal"], error
-    assert "timeout" not in (error["name"] + error["text"]).lower().replace("_", "").replace(" ", ""), error
-    assert_at_rest(client)
-
-
 @pytest.mark.scenario("17 consumer protocol refused")
 @pytest.mark.parametrize("family", WITH_CONSUMER_PROTOCOL, ids=lambda family: family.name)
 def test_a_consumer_of_the_newer_protocol_is_refused_by_name_where_that_is_switched_off(

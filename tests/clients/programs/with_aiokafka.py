@@ -130,8 +130,15 @@ async def transact(request: Request) -> None:
     try:
         async with asyncio.timeout(request["within_ms"] / 1000):
             await producer.start()
-            async with producer.transaction():
-                await producer.send_and_wait(request["topic"], b"in a transaction", partition=0)
+            for offset, value in enumerate((b"committed", b"aborted"), start=1):
+                await producer.begin_transaction()
+                await producer.send_and_wait(request["topic"], value, partition=0)
+                offsets = {TopicPartition(request["topic"], 0): offset}
+                await producer.send_offsets_to_transaction(offsets, request["group"])
+                if value == b"committed":
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
     finally:
         await producer.stop()
 

@@ -123,9 +123,15 @@ def transact(request: Request) -> None:
         transactional_id=request["transactional_id"], max_block_ms=request["within_ms"], **config(request)
     )
     producer.init_transactions()
-    producer.begin_transaction()
-    producer.send(request["topic"], b"in a transaction", partition=0)
-    producer.commit_transaction()
+    for offset, value in enumerate((b"committed", b"aborted"), start=1):
+        producer.begin_transaction()
+        producer.send(request["topic"], value, partition=0).get(timeout=RESULT_TIMEOUT_S)
+        offsets = {TopicPartition(request["topic"], 0): OffsetAndMetadata(offset, "", -1)}
+        producer.send_offsets_to_transaction(offsets, request["group"])
+        if value == b"committed":
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
     producer.close()
 
 

@@ -138,9 +138,18 @@ def transact(request: Request) -> None:
     within_s = request["within_ms"] / 1000
     producer = Producer(config(request) | {"transactional.id": request["transactional_id"]})
     producer.init_transactions(within_s)
-    producer.begin_transaction()
-    producer.produce(request["topic"], value="in a transaction", partition=0)
-    producer.commit_transaction(within_s)
+    consumer = Consumer(config(request) | {"group.id": request["group"]})
+    for offset, value in enumerate(("committed", "aborted"), start=1):
+        producer.begin_transaction()
+        producer.produce(request["topic"], value=value, partition=0)
+        offsets = [TopicPartition(request["topic"], 0, offset)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), within_s)
+        if value == "committed":
+            producer.commit_transaction(within_s)
+        else:
+            producer.flush(within_s)
+            producer.abort_transaction(within_s)
+    consumer.close()
 
 
 def reader(request: Request) -> Consumer:

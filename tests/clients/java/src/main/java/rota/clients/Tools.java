@@ -16,6 +16,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -76,9 +77,21 @@ final class Tools {
         config.put("max.block.ms", request.get("within_ms").asText());
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config)) {
             producer.initTransactions();
-            producer.beginTransaction();
-            producer.send(new ProducerRecord<>(request.get("topic").asText(), 0, null, "in a transaction"));
-            producer.commitTransaction();
+            TopicPartition source = new TopicPartition(request.get("topic").asText(), 0);
+            ConsumerGroupMetadata group = new ConsumerGroupMetadata(request.get("group").asText());
+            long offset = 0;
+            for (String value : List.of("committed", "aborted")) {
+                offset++;
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>(source.topic(), 0, null, value));
+                producer.sendOffsetsToTransaction(Map.of(source, new OffsetAndMetadata(offset)), group);
+                if (value.equals("committed")) {
+                    producer.commitTransaction();
+                } else {
+                    producer.flush();
+                    producer.abortTransaction();
+                }
+            }
         }
     }
 
