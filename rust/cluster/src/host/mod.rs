@@ -221,7 +221,8 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
             return wait_for_end(&mut inbox).await;
         }
         // What was lost is accepted when an operator begins another history.
-        let mut views = running.views.clone();
+        // The engine is kept meanwhile: without it there is no watch, and nothing would show that.
+        let (mut views, engine) = (running.views.clone(), Arc::clone(&running.engine));
         drop(running);
         loop {
             let is_other = views.borrow_and_update().as_ref().is_some_and(|view| view.meta.history != history);
@@ -233,6 +234,7 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
                 ended = wait_for_end(&mut inbox) => return ended,
             }
         }
+        drop(engine);
     }
 }
 
