@@ -31,8 +31,9 @@ class Etcd:
         client, other = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{peer}"
         self._command = ["etcd", "--name", "m", "--data-dir", str(folder / "m"), "--log-level", "error"]
         self._command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--logger", "zap"]
-        self._command += ["--listen-peer-urls", other, "--initial-advertise-peer-urls", other]
-        self._command += ["--initial-cluster", f"m={other}", *flags]
+        self._command += ["--listen-peer-urls", other]
+        self._peers = ["--initial-cluster", f"m={other}", "--initial-advertise-peer-urls", other]
+        self._command += [*self._peers, *flags]
         self._endpoint = client
         self._running: subprocess.Popen[bytes] | None = None
 
@@ -56,6 +57,12 @@ class Etcd:
             self._running.kill()
             self._running.wait()
             self._running = None
+
+    def restore(self, backup: Path) -> None:
+        """Go back to what `etcdctl snapshot save` has saved. It must have ended."""
+        data = self.folder / "m"
+        shutil.rmtree(data)
+        self.control("snapshot", "restore", str(backup), "--name", "m", "--data-dir", str(data), *self._peers)
 
     def control(self, *words: str) -> str:
         """What `etcdctl` prints."""

@@ -16,7 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import rota
+from harness import peer
 from harness.etcd import Etcd, is_installed
+from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
 from rota.cluster import Cluster
@@ -244,6 +246,64 @@ def test_a_wrong_prefix_is_answered_with_those_that_exist(scene: Scene) -> None:
     assert ended.exit_code == exits.NOT_FOUND
     assert ended.stderr.startswith(f"rota: engine {url}: no cluster has this prefix; there are /tests/")
     assert scene.etcd.control("get", "--prefix", "/tests/none") == "", "looking writes nothing"
+
+
+def commit(server: rota.Server, offset: int) -> None:
+    with Connection((server.host, server.port)) as connection:
+        wanted = peer.commit("g", {0: offset}, topic="t")
+        eventually(lambda: peer.committed(connection.ask(wanted)) == {NONE}, WITHIN_S, f"{offset} is committed")
+
+
+def committed(server: rota.Server) -> int:
+    with Connection((server.host, server.port)) as connection:
+        found = eventually(lambda: _answered(connection), WITHIN_S, "the offsets are fetched")
+        assert found is not None
+        return found[1][0]
+
+
+def _answered(connection: Connection) -> tuple[int, dict[int, int]] | None:
+    found = peer.fetched(connection.ask(peer.fetch("g", [0], topic="t")))
+    return found if found[0] == NONE else None
+
+
+@pytest.mark.parametrize("lives", [False, True], ids=["servers are stopped", "a server lives through it"])
+def test_a_backup_is_restored_as_the_page_says(tmp_path: Path, lives: bool) -> None:
+    with Etcd(tmp_path) as etcd:
+        scene = Scene(etcd, etcd.url())
+        try:
+            server = scene.start(1)
+            _joined(scene, 1)
+            server.create_topic("t", 1)
+            commit(server, 10)
+            backup = tmp_path / "backup"
+            etcd.control("snapshot", "save", str(backup))
+            # Revisions count each of them: the first answer after the restore shows that they are gone.
+            for offset in range(11, 31):
+                commit(server, offset)
+            if not lives:
+                scene.servers.pop(1).stop()
+            etcd.kill()
+            etcd.restore(backup)
+            etcd.start()
+            if lives:
+                stopped = eventually(
+                    lambda: [line for line in [cluster_of(server).reason or ""] if "the engine went back" in line],
+                    WITHIN_S,
+                    "the server stops",
+                    lambda: repr(cluster_of(server)),
+                )
+                assert "rota cluster accept-loss" in stopped[0]
+                assert not cluster_of(server).is_ready
+            scene.done("accept-loss", "--yes")
+            if not lives:
+                server = scene.start(1)
+            _joined(scene, 1)
+            assert committed(server) == 10
+            commit(server, 40)
+            assert committed(server) == 40
+        finally:
+            for each in scene.servers.values():
+                each.kill()
 
 
 @pytest.mark.parametrize(
