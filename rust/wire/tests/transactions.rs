@@ -1,16 +1,23 @@
 //! The requests and answers of transactions, in every version: as `kafka-protocol` writes them, cut short, and shown.
 
+use std::ops::RangeInclusive;
+
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
         AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DescribeTransactionsRequest, EndTxnRequest,
-        ListTransactionsRequest, ProducerId, TopicName, TransactionalId,
+        ListTransactionsRequest, ProducerId, TopicName, TransactionalId, TxnOffsetCommitRequest,
+        WriteTxnMarkersRequest,
         add_partitions_to_txn_request::AddPartitionsToTxnTopic,
+        txn_offset_commit_request::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic},
+        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
     },
     protocol::{Decodable, Encodable, Request, StrBytes},
 };
 use rota_wire::{
-    decode_body,
+    WireError, decode_body,
+    requests::TopicRef,
+    transactions::{TxnOffsetCommitBody, WriteTxnMarkersBody},
     versions::{self, TRANSACTION_APIS},
 };
 
@@ -61,7 +68,9 @@ fn requests_of_transactions_are_decoded_whole_and_refused_if_they_are_cut() {
         let request = ListTransactionsRequest::default()
             .with_state_filters(vec![StrBytes::from_static_str("Ongoing")])
             .with_producer_id_filters(vec![ProducerId(7)]);
-        if version >= 1 { request.with_duration_filter(5) } else { request }
+        let request = if version >= 1 { request.with_duration_filter(5) } else { request };
+        let pattern = Some(StrBytes::from_static_str("pay-.*"));
+        if version >= 2 { request.with_transactional_id_pattern(pattern) } else { request }
     });
 }
 
@@ -72,4 +81,88 @@ fn the_apis_of_transactions_are_sorted_and_apart_from_the_others() {
         assert_eq!(versions::find(api.key), Some(api));
         assert!(versions::APIS.iter().all(|other| other.key != api.key));
     }
+}
+
+/// Checks a request that is decoded in place: whole it is read, and cut at any byte it is an error.
+fn check_in_place<Q: Request + Encodable, B>(
+    versions: RangeInclusive<i16>,
+    request: &Q,
+    read: impl for<'a> Fn(i16, &'a [u8]) -> Result<B, WireError>,
+    is_whole: impl Fn(i16, B) -> bool,
+) {
+    for version in versions {
+        let mut body = BytesMut::new();
+        request.encode(&mut body, version).expect("an encodable request");
+        assert!(read(version, &body).is_ok_and(|found| is_whole(version, found)), "v{version}");
+        for end in 0..body.len() {
+            assert!(read(version, &body[..end]).is_err(), "v{version}, the first {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn offsets_of_a_transaction_are_read_in_every_version() {
+    let partition = TxnOffsetCommitRequestPartition::default()
+        .with_partition_index(3)
+        .with_committed_offset(9)
+        .with_committed_metadata(Some(StrBytes::from_static_str("m")));
+    let name = TopicName(StrBytes::from_static_str("t"));
+    let topic = TxnOffsetCommitRequestTopic::default().with_name(name).with_partitions(vec![partition]);
+    let request = TxnOffsetCommitRequest::default()
+        .with_transactional_id(id())
+        .with_group_id(StrBytes::from_static_str("g").into())
+        .with_producer_id(ProducerId(7))
+        .with_producer_epoch(1)
+        .with_topics(vec![topic]);
+    let read = |version: i16, body: &[u8]| {
+        let body = TxnOffsetCommitBody::read(version, body)?;
+        let places = body.partitions.iter().map(|at| (at.index, at.offset, at.metadata.map(str::to_owned)));
+        let ids = (body.transactional_id.to_owned(), body.group_id.to_owned());
+        Ok((
+            ids,
+            body.producer_id,
+            body.producer_epoch,
+            places.collect::<Vec<_>>(),
+            body.topics[0].topic == TopicRef::Name("t"),
+        ))
+    };
+    let expected = (("pay".to_owned(), "g".to_owned()), 7, 1, vec![(3, 9, Some("m".to_owned()))], true);
+    check_in_place(0..=5, &request, read, |_, found| found == expected);
+    // Version 6, which the crate does not know, has the topic's id in place of its name.
+    let mut body = BytesMut::new();
+    request.encode(&mut body, 5).unwrap();
+    let at = body.windows(2).position(|two| two == b"\x02t").expect("the compact name");
+    let by_id = [&body[..at], &[9; 16], &body[at + 2..]].concat();
+    let read = TxnOffsetCommitBody::read(6, &by_id).unwrap();
+    assert_eq!(read.topics[0].topic, TopicRef::Id(u128::from_be_bytes([9; 16])));
+    assert_eq!(read.partitions[0].offset, 9);
+    assert!(TxnOffsetCommitBody::read(7, &by_id).is_err());
+}
+
+#[test]
+fn markers_are_read_in_every_version() {
+    let name = TopicName(StrBytes::from_static_str("t"));
+    let topic = WritableTxnMarkerTopic::default().with_name(name).with_partition_indexes(vec![0, 2]);
+    let marker = WritableTxnMarker::default()
+        .with_producer_id(ProducerId(7))
+        .with_producer_epoch(1)
+        .with_transaction_result(true)
+        .with_coordinator_epoch(4)
+        .with_topics(vec![topic]);
+    let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
+    let read = |version: i16, body: &[u8]| {
+        let body = WriteTxnMarkersBody::read(version, body)?;
+        let marker = &body.markers[0];
+        let producer = (marker.producer_id, marker.producer_epoch, marker.is_commit, marker.coordinator_epoch);
+        Ok((producer, marker.transaction_version, marker.topics[0].0.to_owned(), body.partitions))
+    };
+    let expected = ((7, 1, true, 4), 0, "t".to_owned(), vec![0, 2]);
+    check_in_place(1..=1, &request, read, |_, found| found == expected);
+    // Version 2 has the version of the transaction before the tags of the marker.
+    let mut body = BytesMut::new();
+    request.encode(&mut body, 1).unwrap();
+    let end = body.len() - 2;
+    let second = [&body[..end], &[2], &body[end..]].concat();
+    assert_eq!(WriteTxnMarkersBody::read(2, &second).unwrap().markers[0].transaction_version, 2);
+    assert!(WriteTxnMarkersBody::read(0, &body).is_err());
 }
