@@ -92,8 +92,8 @@ impl Checked {
         node.all_transactions().verify(&self.transactional_id, self.producer, &self.participant())
     }
 
-    /// Submits the offsets if the transaction takes them. By the second protocol it is told first that the group takes
-    /// part.
+    /// Submits the offsets if the transaction takes them. By the second protocol, the group's partition is added to it
+    /// first.
     fn verify(self, node: &mut Node) {
         let verdict = self.verdict(node);
         if verdict != Verdict::NotAdded || self.reply_to.version < SECOND_PROTOCOL_SINCE {

@@ -39,7 +39,7 @@ pub enum Told {
     Marked(u64, usize, Result<(), ErrorCode>),
 }
 
-/// What is left for each node, by its place. Whoever leaves something wakes the node.
+/// What is left for each node, by its place. The thread that leaves something wakes the node.
 #[derive(Debug)]
 pub struct Queues<T>(Vec<Mutex<Vec<T>>>);
 
