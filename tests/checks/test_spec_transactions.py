@@ -11,10 +11,13 @@ from rota.specs.logic import And, Not, State, Term
 from rota.specs.obligations import Step, run_of
 from rota.specs.planting import with_bug
 from rota.specs.protocols import protocols
+from tests.checks.planting import one_of_each
 
 PROTOCOL = protocols()["transactions"]
 SPEC = PROTOCOL.spec
 MAIN = {prop.name for prop in SPEC.properties.values() if not prop.auxiliary}
+# One bug for each property. `make long` tries all, as `rota check proofs` does.
+PLANTED = one_of_each([bug.name for bug in PROTOCOL.bugs], lambda name: PROTOCOL.killed[name][0])
 OPENED = ["start", "begin", "add", "send"]
 DECIDED = ["end", "store", "learn"]
 ENDED = ["mark", "write", "complete", "hear"]
@@ -60,7 +63,7 @@ def test_every_auxiliary_invariant_is_needed() -> None:
         assert unmet(f"transactions necessity: {sizes}: {event}") == []
 
 
-@pytest.mark.parametrize("bug", [bug.name for bug in PROTOCOL.bugs])
+@pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str) -> None:
     [result] = jobs.run_job(f"transactions mutant: {bug}")
     assert result["breaks"], f"no invariant notices: {bug}"
