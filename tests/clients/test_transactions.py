@@ -38,7 +38,8 @@ def read(scene: Scene, topic: str, partitions: int = PARTITIONS, isolation: str 
     """Every message up to the end that readers of this isolation level see."""
     reader = consumer(scene, "not-a-group", isolation)
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    values, ended = [], set[int]()
+    values: list[str] = []
+    ended = set[int]()
     while len(ended) < partitions:
         message = reader.poll(WITHIN_S)
         assert message is not None, f"no end of {topic}: {values}"

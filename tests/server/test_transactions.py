@@ -128,7 +128,8 @@ class Work:
         """Every committed message."""
         reader = self.consumer()
         reader.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-        values, ended = [], set[int]()
+        values: list[str] = []
+        ended = set[int]()
         while len(ended) < PARTITIONS:
             message = reader.poll(WITHIN_S)
             assert message is not None, f"no end: {values}"
