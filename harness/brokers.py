@@ -8,6 +8,8 @@ import socket
 from harness.builds import ROOT
 
 KAFKA = ROOT / "benches" / "kafka" / "kafka"
+# Brokers of tests end soon: to compile well would cost more than it gains.
+KAFKA_JVM = {"ROTA_KAFKA_JVM": "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 
 

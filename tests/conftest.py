@@ -30,12 +30,7 @@ ALONE = {"assign", "checks", "coordinator", "protocol", "wire"}
 SECOND_TRIES_MAX = 3
 
 
-# Brokers of tests end soon: to compile well would cost more than it gains.
-KAFKA_JVM = "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
 def pytest_configure() -> None:
-    os.environ.setdefault("ROTA_KAFKA_JVM", KAFKA_JVM)
     processes.prepare()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from harness.brokers import KAFKA, free_port
+from harness.brokers import KAFKA, KAFKA_JVM, free_port
 from tests.conform.systems import STARTS_MAX
 
 from .groups_scene import Ended, Scene, rota_groups
@@ -92,7 +93,8 @@ def started(folder: Path, server: Path, client: Path) -> tuple[Secured, Path]:
         pairs = [f"{name}={value}" for name, value in settings(plain, ports, server, client).items()]
         place = folder / f"broker-{number}"
         command = [sys.executable, str(KAFKA), "start", str(plain), str(place), *pairs]
-        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0:
+        environment = KAFKA_JVM | os.environ
+        if subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL).returncode == 0:
             by_protocol = {protocol: f"127.0.0.1:{port}" for protocol, port in ports.items()}
             return Secured(f"127.0.0.1:{plain}", by_protocol, server, client), place
     raise RuntimeError(f"Apache Kafka did not start in {STARTS_MAX} tries: see {folder}")

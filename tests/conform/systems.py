@@ -16,7 +16,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from harness.brokers import KAFKA, KFAKE, free_port
+from harness.brokers import KAFKA, KAFKA_JVM, KFAKE, free_port
 from rota.conform.matrix import states
 from rota.conform.run import WORKERS
 from tests.clients.eventually import eventually
@@ -69,7 +69,7 @@ EVERY_RUN: tuple[Settings, ...] = (
 def kafka(profile: str) -> Start:
     """Apache Kafka, with the jars of a profile of benches/kafka/pom.xml."""
 
-    environment = os.environ | {"ROTA_KAFKA_PROFILE": profile}
+    environment = KAFKA_JVM | os.environ | {"ROTA_KAFKA_PROFILE": profile}
 
     def begin(port: int, folder: str, settings: Settings) -> bool:
         pairs = [f"{name}={value}" for name, value in settings.items()]
