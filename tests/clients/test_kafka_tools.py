@@ -28,6 +28,7 @@ TOOLS = {
     "configs": "kafka.admin.ConfigCommand",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
@@ -233,3 +234,22 @@ def test_a_group_of_the_newer_protocol_is_listed_and_described(tools: Tools) -> 
         assert re.search(r"^newer .* 1 +\d+ +news:0 ", told, re.M), told
     finally:
         member.close()
+
+
+def test_an_open_transaction_is_listed_described_and_aborted(tools: Tools) -> None:
+    tools("topics", "--create", "--topic", "payments", "--partitions", "1")
+    producer = Producer({"bootstrap.servers": tools.server, "transactional.id": "pay"})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    producer.produce("payments", value="v", partition=0)
+    assert producer.flush(WITHIN_S) == 0
+    assert re.search(r"pay\s+\d+\s+\d+\s+Ongoing", tools("transactions", "list"))
+    assert "payments-0" in tools("transactions", "describe", "--transactional-id", "pay")
+    of_partition = ["--topic", "payments", "--partition", "0"]
+    shown = tools("transactions", "describe-producers", *of_partition).splitlines()
+    (row,) = [line.split() for line in shown if re.match(r"\d+\s", line)]
+    assert row[-1] == "0", "the transaction begins at the first offset"
+    tools("transactions", "abort", *of_partition, "--start-offset", "0")
+    shown = tools("transactions", "describe-producers", *of_partition).splitlines()
+    (row,) = [line.split() for line in shown if re.match(r"\d+\s", line)]
+    assert row[-1] == "None", row
