@@ -520,7 +520,7 @@ class Server(Faults):
         return self._inner.produce(text(topic, "topic"), whole(partition, "partition"), records)
 
     def messages(self, topic: str) -> list[Message]:
-        """Every message of a topic, also of open and aborted transactions. Raises rota.NotFoundError without the topic."""
+        """Every message of a topic, also of open and aborted transactions. Raises rota.NotFoundError without it."""
         return [Message(*row) for row in self._inner.messages(text(topic, "topic"))]
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
