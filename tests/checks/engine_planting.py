@@ -32,6 +32,37 @@ class Crate:
 ENGINE = Crate("rust/engine", Path(__file__).parent / "engine_bugs.toml", ROOT / "build/planted-engine")
 TXN = Crate("rust/txn", Path(__file__).parent / "txn_bugs.toml", ROOT / "build/planted-txn")
 
+#: A module for Python with the planted `rust/txn` and nothing else, made of files of `rust/python`.
+MODULE = "rust/planted"
+MODULE_FILES = ("plain.rs", "transactions.rs", "values.rs")
+MODULE_ROOT = """#![allow(warnings)]
+mod errors {
+    pyo3::create_exception!(rota, RecordError, pyo3::exceptions::PyException);
+}
+mod plain;
+mod transactions;
+mod values;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn planted(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    transactions::register(module)
+}
+"""
+MODULE_MANIFEST = """[package]
+name = "planted"
+version.workspace = true
+edition.workspace = true
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+rota-txn.workspace = true
+pyo3.workspace = true
+"""
+
 
 @dataclass(frozen=True)
 class EngineBug(Bug):
@@ -50,7 +81,8 @@ def contents(planted: list[EngineBug], crate: Crate = ENGINE) -> dict[Path, byte
     folder = ROOT / crate.folder
     sources = [*(folder / "src").rglob("*.rs"), *(folder / "tests").rglob("*.rs"), folder / "Cargo.toml"]
     found = {path.relative_to(ROOT): path.read_bytes() for path in [*sources, ROOT / "Cargo.lock"]}
-    workspace = MEMBERS.sub(f'members = ["{crate.folder}"]', (ROOT / "Cargo.toml").read_text())
+    members = [crate.folder, *([MODULE] if crate == TXN else [])]
+    workspace = MEMBERS.sub(f"members = {json.dumps(members)}", (ROOT / "Cargo.toml").read_text())
     found[Path("Cargo.toml")] = EXCLUDED.sub("", workspace).encode()
     root = Path(crate.folder) / "src"
     texts = {"planted.rs": SWITCH, "lib.rs": f"#![allow(warnings)]\n{found[root / 'lib.rs'].decode()}\nmod planted;\n"}
@@ -61,17 +93,42 @@ def contents(planted: list[EngineBug], crate: Crate = ENGINE) -> dict[Path, byte
 
 def plant(crate: Crate) -> None:
     """Make the copy, or bring it up to date."""
-    for name, data in contents(bugs(crate), crate).items():
+    made = contents(bugs(crate), crate) | (module_contents() if crate == TXN else {})
+    for name, data in made.items():
         path = crate.copy / name
         if not path.exists() or path.read_bytes() != data:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
 
 
+def module_contents() -> dict[Path, bytes]:
+    """The files of the module, by path."""
+    folder = Path(MODULE)
+    files = {name: (ROOT / "rust/python/src" / name).read_bytes() for name in MODULE_FILES}
+    made = {folder / "src" / name: data for name, data in files.items()}
+    return made | {folder / "Cargo.toml": MODULE_MANIFEST.encode(), folder / "src/lib.rs": MODULE_ROOT.encode()}
+
+
+def build_module() -> Path:
+    """The folder with the module `planted`, from where `PYTHONPATH` takes it."""
+    plant(TXN)
+    target = TXN.copy / "target"
+    environment = os.environ | {"CARGO_TARGET_DIR": str(target), "PYO3_BUILD_EXTENSION_MODULE": "1"}
+    command = ["cargo", "build", "--quiet", "--offline", "--package", "planted"]
+    told = subprocess.run(command, cwd=TXN.copy, env=environment, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    module = TXN.copy / "module/planted.abi3.so"
+    module.parent.mkdir(exist_ok=True)
+    module.unlink(missing_ok=True)
+    module.write_bytes((target / "debug/libplanted.so").read_bytes())
+    return module.parent
+
+
 def build(crate: Crate = ENGINE) -> Path:
     """The explorer of the copy."""
     plant(crate)
-    command = ["cargo", "test", "--quiet", "--offline", "--no-run", "--test", "exploration"]
+    package = f"rota-{Path(crate.folder).name}"
+    command = ["cargo", "test", "--quiet", "--offline", "--no-run", "--package", package, "--test", "exploration"]
     # Overflow checks and assertions stay, and so does the search's speed.
     environment = os.environ | {"CARGO_TARGET_DIR": str(crate.copy / "target"), "CARGO_INCREMENTAL": "0"}
     told = subprocess.run(

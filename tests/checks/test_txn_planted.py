@@ -1,4 +1,6 @@
-"""The explorer of the transaction coordinator finds every planted bug, and nothing without one."""
+"""The explorer of the transaction coordinator and the lockstep with its model find every planted bug, and nothing
+without one.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.checks import engine_planting as planting
+from tests.checks.planted_txn import found_in
+from tests.checks.planting import one_of_each
 
 # One worker makes the copy and builds it.
 pytestmark = [pytest.mark.xdist_group("planted-txn"), pytest.mark.timeout(1800)]
 
 BROKEN = re.compile(r"^(\w+): (T\d|S): ", re.MULTILINE)
 BUGS = {bug.id: bug for bug in planting.bugs(planting.TXN)}
+# Of the lockstep, one bug for each promise. `make long` tries all.
+TRIED = one_of_each(BUGS, lambda bug: BUGS[bug].breaks)
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +27,15 @@ def program() -> Path:
     return planting.build(planting.TXN)
 
 
+@pytest.fixture(scope="module")
+def module() -> Path:
+    return planting.build_module()
+
+
 def test_every_bug_has_one_place_in_the_crate() -> None:
     texts = b"".join(planting.contents(list(BUGS.values()), planting.TXN).values()).decode()
     assert all(f'crate::planted::is("{name}")' in texts for name in BUGS)
-    assert len(BUGS) >= 20
+    assert len(BUGS) >= 25
 
 
 def test_the_copy_without_a_bug_breaks_nothing(program: Path) -> None:
@@ -34,9 +45,20 @@ def test_the_copy_without_a_bug_breaks_nothing(program: Path) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(program: Path, bug: str) -> None:
+def test_the_explorer_finds_a_planted_bug(program: Path, bug: str) -> None:
     told = planting.explored(program, BUGS[bug].bounds, bug)
     found = BROKEN.search(told.stdout + told.stderr)
     assert found, f"not found\n{told.stdout[-500:]}\n{told.stderr[-2000:]}"
     assert found[1] == BUGS[bug].bounds
     assert found[2] in BUGS[bug].breaks.split()
+
+
+def test_the_planted_module_without_a_bug_does_what_the_model_does(module: Path) -> None:
+    assert found_in(module) is None
+
+
+@pytest.mark.parametrize("bug", TRIED)
+def test_the_lockstep_finds_a_planted_bug_and_shows_it_in_a_few_steps(module: Path, bug: str) -> None:
+    found = found_in(module, bug)
+    assert found is not None, "not found"
+    assert 0 < found.events <= 20
