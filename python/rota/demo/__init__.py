@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from rota.demo.exactly_once import Outcome
     from rota.demo.stage import Result, Settings
 
 
@@ -61,3 +62,15 @@ def perform(settings: Settings, *, as_json: bool) -> Result:
                 result = Stage(settings, server, audience).play()
         audience.end(result)
     return result
+
+
+def exactly_once_with(settings: Settings, *, as_json: bool) -> Outcome:
+    """Run the demo of transactions once, shown on stdout. Raises as `perform` does."""
+    from rota.demo.exactly_once import perform
+    from rota.demo.witness import QUIET
+
+    client = {**QUIET, **settings.security}
+    if settings.bootstrap_servers is not None:
+        client["bootstrap.servers"] = settings.bootstrap_servers
+    with ended_by_sigterm():
+        return perform(client, as_json)

@@ -40,6 +40,11 @@ Cluster = Annotated[
 ]
 
 
+ExactlyOnce = Annotated[
+    bool, typer.Option("--exactly-once", help="Run transactional workers, and kill one in each phase of a transaction.")
+]
+
+
 def _security(file: Path | None) -> dict[str, Any]:
     """What a properties file says, as librdkafka has it."""
     if file is None:
@@ -50,6 +55,26 @@ def _security(file: Path | None) -> dict[str, Any]:
         return ClientSecurity.read(file).librdkafka()
     except PropertyError as error:
         fail(MISUSED, str(error))
+
+
+def _checked(
+    bootstrap_server: str | None, command_config: Path | None, cluster: bool, exactly_once: bool
+) -> str | None:
+    """Ends with MISUSED for options that do not fit. Returns the program of etcd, if it is needed."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
+    if bootstrap_server is not None:
+        address("--bootstrap-server", bootstrap_server, 1)
+        if cluster:
+            fail(MISUSED, "--cluster starts servers of its own: leave out --bootstrap-server")
+    elif command_config is not None:
+        fail(MISUSED, "--command-config needs --bootstrap-server: the demo's own server is asked without TLS and SASL")
+    if exactly_once and cluster:
+        fail(MISUSED, "--exactly-once and --cluster are two demos: choose one")
+    etcd = shutil.which("etcd") if cluster else None
+    if cluster and etcd is None:
+        fail(MISUSED, "--cluster needs etcd: install it (Debian: apt install etcd-server), or put it on the PATH")
+    return etcd
 
 
 def demo(
@@ -66,6 +91,7 @@ def demo(
         typer.Option(metavar="FILE", help="With --bootstrap-server: a properties file of Kafka clients: TLS, SASL."),
     ] = None,
     cluster: Cluster = False,
+    exactly_once: ExactlyOnce = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; the last one is the summary.")] = False,
 ) -> None:
     """Watch real consumers share 12 partitions while members join, leave, crash and resubscribe.
@@ -76,6 +102,10 @@ def demo(
     With --cluster eight consumers commit to three servers that share groups over etcd (docs/cluster.md), all on this
     machine. The group's coordinator is moved, killed, paused and drained, and the leader of etcd is killed.
 
+    With --exactly-once three workers consume, produce and commit in transactions; one is killed before it produces, one
+    between its records and its offsets, one between its offsets and the commit, and one in EndTxn. Exit code 0: a
+    reader of committed records counts every input once. --duration and --assignor do not apply.
+
     Exit code 0: no generation had two owners of a partition, every stable group owned all partitions, and no
     acknowledged commit was lost, by the records of consumers and coordinator. 1: the last lines name the violation.
     2: usage error. 5: no broker answered.
@@ -85,29 +115,20 @@ def demo(
       rota demo
       rota demo --json | tail -n 1
       rota demo --cluster
+      rota demo --exactly-once
       rota demo --bootstrap-server 127.0.0.1:9092 --assignor range
     """
-    if importlib.util.find_spec("confluent_kafka") is None:
-        fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
-    if bootstrap_server is not None:
-        address("--bootstrap-server", bootstrap_server, 1)
-        if cluster:
-            fail(MISUSED, "--cluster starts servers of its own: leave out --bootstrap-server")
-    elif command_config is not None:
-        fail(MISUSED, "--command-config needs --bootstrap-server: the demo's own server is asked without TLS and SASL")
-    etcd = shutil.which("etcd") if cluster else None
-    if cluster and etcd is None:
-        fail(MISUSED, "--cluster needs etcd: install it (Debian: apt install etcd-server), or put it on the PATH")
+    etcd = _checked(bootstrap_server, command_config, cluster, exactly_once)
     from confluent_kafka import KafkaException
 
-    from rota.demo import perform
+    from rota.demo import exactly_once_with, perform
     from rota.demo.stage import Settings
     from rota.demo.witness import UnreachableError
 
     duration_s = duration if duration is not None else DURATION_S[cluster]
     chosen_settings = Settings(duration_s, assignor.value, bootstrap_server, etcd, _security(command_config))
     try:
-        result = perform(chosen_settings, as_json=as_json)
+        result: Any = (exactly_once_with if exactly_once else perform)(chosen_settings, as_json=as_json)
     except KeyboardInterrupt:
         fail(INTERRUPTED, "interrupted; the consumers have ended")
     except KafkaException as error:
