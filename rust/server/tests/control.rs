@@ -53,8 +53,8 @@ fn an_address_in_use_is_named_with_what_to_do() {
 
 #[test]
 fn an_address_of_another_machine_or_none_at_all_is_refused() {
-    assert!(matches!(Server::start(on("192.0.2.1:0")), Err(ServerError::CannotListen { .. })));
-    assert!(matches!(Server::start(on("no-such-host.invalid:0")), Err(ServerError::UnknownHost { .. })));
+    assert!(matches!(Server::start(on("PLAINTEXT://192.0.2.1:0")), Err(ServerError::CannotListen { .. })));
+    assert!(matches!(Server::start(on("PLAINTEXT://no-such-host.invalid:0")), Err(ServerError::UnknownHost { .. })));
     for bad in ["127.0.0.1", "", ":1", "127.0.0.1:high"] {
         assert!(matches!(Server::start(on(bad)), Err(ServerError::BadAddress { .. })), "{bad}");
     }
