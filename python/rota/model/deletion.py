@@ -20,7 +20,7 @@ def delete_group(s: State, ticket: int, request: DeleteGroup) -> State:
     if is_writing(s, group_id):
         return wait(s, group_id, Submit(ticket, request, ""))
     if group_id in s.consumers:
-        return delete_consumers(s, ticket, group_id, tombstones_of(s, group)[:-1] if group else ())
+        return delete_consumers(s, ticket, group_id, tombstones_of(s, group or _unseen(s, group_id))[:-1])
     if group is None or group.state != "Empty":
         return emit(s, DeleteAnswer(ticket, "NON_EMPTY_GROUP" if group else "GROUP_ID_NOT_FOUND", group_id))
     s = append(s, group_id, tombstones_of(s, group), Promise(DeleteAnswer(ticket, NONE, group_id)))
@@ -33,6 +33,11 @@ def tombstones_of(s: State, group: Group) -> tuple[Record, ...]:
         OffsetRecord(group.group_id, topic, partition, None) for topic, partition in sorted(_places(s, group))
     )
     return (*offsets, GroupRecord(group.group_id, None))
+
+
+def _unseen(s: State, group_id: str) -> Group:
+    """A consumer group of which no offset was stored yet."""
+    return Group(group_id, s.now_ms, s.wall_ms)
 
 
 def _places(s: State, group: Group) -> set[tuple[str, int]]:
@@ -61,7 +66,7 @@ def deletion_failed(s: State, flying: InFlight) -> State:
 def offset_delete(s: State, ticket: int, request: OffsetDelete) -> State:
     """docs/protocol.md §12.4."""
     group_id = request.group_id or ""
-    group = s.groups.get(group_id) or (Group(group_id, s.now_ms, s.wall_ms) if group_id in s.consumers else None)
+    group = s.groups.get(group_id) or (_unseen(s, group_id) if group_id in s.consumers else None)
     if group is None:
         return emit(s, OffsetDeleteAnswer(ticket, "GROUP_ID_NOT_FOUND"))
     if group.state != "Empty" and group.protocol_type != "consumer":

@@ -3,11 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    consumer_group::group::ConsumerGroup,
     coordinator::Coordinator,
     effects::{AppendId, Step},
     error::ErrorCode,
-    group::{Group, GroupHandle},
+    group::GroupHandle,
     in_flight::{Purpose, RecordKey},
     join::JoinRefusal,
     operations::{Asked, Deferred, Operation, WatchKey},
@@ -35,7 +34,7 @@ impl Coordinator {
         if group.state != State::Empty {
             return answer_delete(step, ticket, &group_id, ErrorCode::NonEmptyGroup);
         }
-        let mut records = tombstones(&group_id, self.offsets_in_log(group));
+        let mut records = tombstones(&group_id, self.offsets_in_log(&group_id));
         records.push(Record::Group { group_id: Arc::clone(&group_id), value: None });
         let append_id = self.append(step, group_id, Purpose::Delete(handle, Some(ticket)), records);
         self.groups[handle].deleting = Some(append_id);
@@ -43,28 +42,26 @@ impl Coordinator {
 
     pub(crate) fn offset_delete(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetDelete<'_>) {
         let consumer_group = request.group_id.and_then(|group_id| self.find_consumer_group(group_id));
-        let Some(handle) = self.find_group(request.group_id.unwrap_or("")) else {
-            if let Some(group) = consumer_group {
-                return answer_offset_delete(step, ticket, &nothing_deleted(group, request));
-            }
+        let group = self.find_group(request.group_id.unwrap_or("")).map(|handle| &self.groups[handle]);
+        // While its first commit is in flight, a consumer group has no entry for offsets.
+        let Some(group_id) = group.map(|group| &group.id).or(consumer_group.map(|group| &group.id)) else {
             return answer_offset_delete_error(step, ticket, ErrorCode::GroupIdNotFound);
         };
-        let group = &self.groups[handle];
-        let group_id = Arc::clone(&group.id);
-        if let Some(deletion) = group.deleting {
+        let group_id = Arc::clone(group_id);
+        if let Some(deletion) = group.and_then(|group| group.deleting) {
             let owned = |topic: &OffsetDeleteTopic<'_>| (Arc::from(topic.name), topic.partitions.to_vec());
             let asked = Asked::OffsetDelete(request.topics.iter().map(owned).collect());
             return self.defer(step, deletion, Deferred { ticket, group_id, asked });
         }
-        if group.state != State::Empty && !group.is_consumer() {
+        if group.is_some_and(|group| group.state != State::Empty && !group.is_consumer()) {
             return answer_offset_delete_error(step, ticket, ErrorCode::NonEmptyGroup);
         }
-        let in_log = self.offsets_in_log(group);
+        let in_log = self.offsets_in_log(&group_id);
         let mut doomed = BTreeSet::new();
         let mut results = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
-            let subscribes =
-                group.subscribes(topic.name) || consumer_group.is_some_and(|group| group.subscribes_to(topic.name));
+            let subscribes = group.is_some_and(|group| group.subscribes(topic.name))
+                || consumer_group.is_some_and(|group| group.subscribes_to(topic.name));
             let error = if subscribes { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
             if error == ErrorCode::None {
                 let name: Arc<str> = topic.name.into();
@@ -83,21 +80,22 @@ impl Coordinator {
 
     /// Returns every offset of the group that is durable, in an append in flight, or still in the log because its
     /// tombstone was not stored. INVARIANT: S29, none of them returns after a deletion.
-    pub(crate) fn offsets_in_log(&self, group: &Group) -> BTreeSet<(Arc<str>, i32)> {
-        let stored = group
-            .offsets
-            .iter()
-            .flat_map(|(topic, partitions)| partitions.keys().map(|partition| (Arc::clone(topic), *partition)));
-        let mut places: BTreeSet<_> = stored.collect();
+    pub(crate) fn offsets_in_log(&self, group_id: &Arc<str>) -> BTreeSet<(Arc<str>, i32)> {
+        let stored = self.find_group(group_id).map(|handle| &self.groups[handle].offsets);
+        let mut places: BTreeSet<_> = stored
+            .into_iter()
+            .flat_map(|topics| topics.iter())
+            .flat_map(|(topic, partitions)| partitions.keys().map(|partition| (Arc::clone(topic), *partition)))
+            .collect();
         for record in self.appends.values().flat_map(|append| &append.records) {
-            if let Record::Offset { group_id, topic, partition, .. } = record
-                && *group_id == group.id
+            if let Record::Offset { group_id: of, topic, partition, .. } = record
+                && of == group_id
             {
                 places.insert((Arc::clone(topic), *partition));
             }
         }
-        places.extend(self.unsaved_offsets(&group.id));
-        places.extend(self.pending_offsets.places(&group.id).cloned());
+        places.extend(self.unsaved_offsets(group_id));
+        places.extend(self.pending_offsets.places(group_id).cloned());
         places
     }
 
@@ -151,17 +149,6 @@ impl Coordinator {
             self.remove_group(handle);
         }
     }
-}
-
-/// The results for a consumer group without offsets.
-fn nothing_deleted(group: &ConsumerGroup, request: &OffsetDelete<'_>) -> Vec<OffsetDeletedTopic> {
-    let result = |topic: &OffsetDeleteTopic<'_>| {
-        let subscribes = group.subscribes_to(topic.name);
-        let error = if subscribes { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
-        let partitions = topic.partitions.iter().map(|partition| (*partition, error)).collect();
-        OffsetDeletedTopic { name: topic.name.into(), partitions }
-    };
-    request.topics.iter().map(result).collect()
 }
 
 /// Returns tombstones for these offsets of a group.

@@ -112,10 +112,7 @@ impl Coordinator {
         answer: Option<Owed>,
         with_offsets: bool,
     ) {
-        let offsets = match self.find_group(group_id) {
-            Some(handle) if with_offsets => self.offsets_in_log(&self.groups[handle]),
-            _ => BTreeSet::new(),
-        };
+        let offsets = if with_offsets { self.offsets_in_log(group_id) } else { BTreeSet::new() };
         let before = tombstones(group_id, offsets);
         let Some(group) = self.consumer_groups.get_mut(group_id) else { return };
         let mut draft = Draft::default();
