@@ -165,7 +165,7 @@ def test_the_server_has_exactly_these_apis() -> None:
     """The crate is no part of the module, so its table is read as text."""
     source = (ROOT / "rust/wire/src/versions.rs").read_text(encoding="utf-8")
     # The APIs of authentication have a table of their own: groups know nothing of them.
-    table = source.partition("pub static APIS")[2].partition("];")[0]
-    rows = re.findall(r'\bapi\([A-Z_]+, "(\w+)", (\d+), (\d+), (\d+|NEVER)\)', table)
+    tables = [source.partition(f"pub static {name}:")[2].partition("];")[0] for name in ("APIS", "TRANSACTION_APIS")]
+    rows = re.findall(r'\bapi\([A-Z_]+, "(\w+)", (\d+), (\d+), (\d+|NEVER)\)', "".join(tables))
     has = {name: [number_or_never(number) for number in numbers] for name, *numbers in rows}
     assert has == {api["name"]: [*api["served"], api["flexible"]] for api in VOCABULARY["apis"]}
