@@ -41,6 +41,7 @@ def _notices(mutant: Mutant, runs: int) -> str:
     install(mutant)
     _allow()
     from rota.check.differential import volume
+    from rota.check.differential.walks import CLASSIC, TRANSACTIONS
     from rota.transcript.model_subject import ModelSubject
 
     for path in runner.transcripts():
@@ -48,9 +49,10 @@ def _notices(mutant: Mutant, runs: int) -> str:
             _allow()
             if not runner.play(run, ModelSubject(run.config)).matches:
                 return "transcript"
+    walk = TRANSACTIONS if mutant.module == "transactions" else CLASSIC
     for seed in range(runs):
         _allow()
-        if volume.run(seed)[1]:
+        if volume.run(seed, walk=walk)[1]:
             return "differential run"
     signal.setitimer(signal.ITIMER_PROF, 0)
     return ""

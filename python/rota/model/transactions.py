@@ -232,7 +232,7 @@ def _invalid(s: State, r: Request) -> str | None:
 
 
 def phase_error(s: State) -> str | None:
-    """Why no request is served, if it is so."""
+    """Why no request is served, if it is so (§3)."""
     return {"Loading": "COORDINATOR_LOAD_IN_PROGRESS", "GivenUp": "NOT_COORDINATOR"}.get(s.phase)
 
 
@@ -371,7 +371,7 @@ def stored(t: Transaction, level: int) -> Transaction:
 
 
 def appended(s: State, now_ms: int, append_id: int, error: str | None = None) -> Stepped:
-    """The end of an append; the error is `failed` or `fenced`."""
+    """The end of an append; the error is `failed` or `fenced` (§8)."""
     found = [
         (name, known) for name, known in s.ids.items() if known.in_flight and known.in_flight.append_id == append_id
     ]
@@ -425,7 +425,7 @@ def _send_due(s: State, now_ms: int, name: str) -> State:
 
 
 def marked(s: State, now_ms: int, name: str, marker_id: int, result: str) -> Stepped:
-    """What became of a marker: `written`, `gone`, `failed` or `fenced`."""
+    """What became of a marker: `written`, `gone`, `failed` or `fenced` (§5)."""
     known = s.ids.get(name, Id())
     found = [participant for participant, sending in known.markers.items() if sending.marker_id == marker_id]
     if not found:
@@ -461,13 +461,13 @@ def _due_ms(s: State, known: Id) -> int | None:
 
 
 def deadlines(s: State) -> list[tuple[int, str]]:
-    """When the coordinator has something to do for an id, in order."""
+    """When the coordinator has something to do for an id, in order (§7)."""
     due = ((_due_ms(s, known), name) for name, known in s.ids.items())
     return sorted((due_ms, name) for due_ms, name in due if due_ms is not None)
 
 
 def advance(s: State, now_ms: int) -> Stepped:
-    """Time has passed: what is due is done, in order."""
+    """Time has passed: what is due is done, in order (§7)."""
     for due_ms, name in deadlines(s) if s.phase == "Serving" else ():
         t = s.ids[name].current
         if due_ms > now_ms or t is None:
@@ -483,12 +483,12 @@ def advance(s: State, now_ms: int) -> Stepped:
 
 
 def load(s: State, name: str, record: Transaction | None) -> State:
-    """One record of the log, in order."""
+    """One record of the log, in order (§8)."""
     return _put(s, name, Id(record) if record else None)
 
 
 def loaded(s: State, now_ms: int) -> Stepped:
-    """The log is read: decided transactions are finished."""
+    """The log is read: decided transactions are finished (§8)."""
     if s.phase != "Loading":
         return _done(s)
     s = replace(s, phase="Serving")
@@ -499,7 +499,7 @@ def loaded(s: State, now_ms: int) -> Stepped:
 
 
 def unload(s: State) -> Stepped:
-    """The ownership ends."""
+    """The ownership ends (§2)."""
     return _done(s if s.phase == "GivenUp" else _give_up(s))
 
 
