@@ -18,6 +18,16 @@ def kill(pid: int) -> None:
     os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
+def pause(pid: int) -> None:
+    """Stop a process with SIGSTOP, of which it knows nothing. Raises OSError if it has ended."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def resume(pid: int) -> None:
+    """Let a paused process go on. Raises OSError if it has ended."""
+    os.kill(pid, signal.SIGCONT)
+
+
 def on_hangup(call: Callable[[], object]) -> None:
     """Call this at each SIGHUP, in the main thread, where the system has that signal."""
     if hasattr(signal, "SIGHUP"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rota import EngineAccess, EngineError, NotFoundError, RotaError, _rota
+from rota import EngineAccess, EngineError, NotFoundError, RotaError, _rota, system
 from rota.cluster.looking import Image, image, members
 
 SIZE = 3
@@ -143,13 +142,13 @@ class Fleet:
     def pause(self, process: Process) -> None:
         """Stop a process with SIGSTOP: it knows nothing of it."""
         assert process.child is not None
-        process.child.send_signal(signal.SIGSTOP)
+        system.pause(process.child.pid)
         process.status = "paused"
 
     def resume(self, process: Process) -> None:
         """Let a paused process go on."""
         assert process.child is not None
-        process.child.send_signal(signal.SIGCONT)
+        system.resume(process.child.pid)
         process.status = "running"
 
     def accidents(self) -> list[str]:

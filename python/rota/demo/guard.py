@@ -5,10 +5,11 @@ It takes lines on stdin: `+PID` a process began, `-PID` it has ended. When stdin
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from contextlib import suppress
+
+from rota import system
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
         (running.add if line.startswith("+") else running.discard)(pid)
     for pid in running:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            system.kill(pid)
 
 
 if __name__ == "__main__":

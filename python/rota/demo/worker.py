@@ -16,6 +16,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
+from rota import system
+
 PHASES = ("before produce", "between produce and offsets", "between offsets and commit", "in EndTxn")
 BATCH_MAX = 10
 POLL_S = 0.2
@@ -30,7 +32,7 @@ def say(kind: str, **fields: Any) -> None:
 
 def die() -> None:
     """End as a crash does."""
-    os.kill(os.getpid(), signal.SIGKILL)
+    system.kill(os.getpid())
 
 
 class Worker:
