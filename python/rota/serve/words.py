@@ -16,7 +16,10 @@ from rota.config.sources import FILE_VARIABLE, Resolved, Told, configured
 from rota.exits import MISUSED, fail
 
 BY_FLAG = {option.flag: option for option in OPTIONS.values()}
-PATHS = {"acls", "data", "journal_dir", "jwks_ca", "tls_cert", "tls_client_ca", "tls_key", "users"}
+PATHS = {
+    *("acls", "data", "engine_ca", "engine_cert", "engine_key", "engine_password_file"),
+    *("journal_dir", "jwks_ca", "tls_cert", "tls_client_ca", "tls_key", "users"),
+}
 
 
 class Asked(NamedTuple):
