@@ -19,7 +19,7 @@ def kill(pid: int) -> None:
 
 
 def pause(pid: int) -> None:
-    """Stop a process with SIGSTOP, of which it knows nothing. Raises OSError if it has ended."""
+    """Stop a process with SIGSTOP; it does not notice. Raises OSError if it has ended."""
     os.kill(pid, signal.SIGSTOP)
 
 

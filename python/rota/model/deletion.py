@@ -36,7 +36,7 @@ def tombstones_of(s: State, group: Group) -> tuple[Record, ...]:
 
 
 def _unseen(s: State, group_id: str) -> Group:
-    """A consumer group of which no offset was stored yet."""
+    """A consumer group without stored offsets."""
     return Group(group_id, s.now_ms, s.wall_ms)
 
 
