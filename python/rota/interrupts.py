@@ -150,9 +150,10 @@ def completed(
                 done.put(error)
 
     workers = [threading.Thread(target=run, name=f"worker-{at}", daemon=True) for at in range(min(threads, left))]
-    for worker in workers:
-        worker.start()
     try:
+        # An interrupt may come here: under load it takes long to start many threads.
+        for worker in workers:
+            worker.start()
         while left:
             try:
                 result = done.get(timeout=LOOK_S)
@@ -167,5 +168,5 @@ def completed(
         if left:
             stop()
         patient_until = time.monotonic() + patience_s
-        for worker in workers:
+        for worker in filter(threading.Thread.is_alive, workers):
             worker.join(max(0.0, patient_until - time.monotonic()))

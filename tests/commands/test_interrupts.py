@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -85,6 +86,27 @@ def test_an_error_of_the_work_is_raised_and_no_other_job_begins() -> None:
     was_raised.set()
     assert has_ended.wait(ENDS_WITHIN_S)
     assert begun == [0, 1, 2]
+
+
+def test_an_interrupt_while_threads_are_started_stops_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_stopped, start, started = Event(), Thread.start, count(1)
+
+    def interrupted_start(thread: Thread) -> None:
+        if next(started) == 3:
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", interrupted_start)
+    begun: list[int] = []
+
+    def work(job: int) -> None:
+        begun.append(job)
+        has_stopped.wait(ENDS_WITHIN_S)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(interrupts.completed(work, range(1000), 7, ENDS_WITHIN_S, has_stopped.set))
+    assert has_stopped.is_set()
+    assert len(begun) <= 2
 
 
 def test_the_work_is_done_once_for_every_job() -> None:

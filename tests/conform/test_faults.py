@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import signal
 import socket
 import struct
@@ -20,6 +22,7 @@ from rota.conform.report import details
 from rota.conform.run import Options, Result, Run, catalogue, chosen
 from tests.clients.eventually import eventually
 from tests.conform.proxy import HANG, Spoil, saying, spoiled, whole
+from tests.coordinator.steps import subscription
 
 HEARTBEAT = 12
 ROWS = ["fields/Heartbeat-v3", "fields/FindCoordinator-v4", "heartbeat/H01*", "matrix/none/Heartbeat unknown id"]
@@ -139,6 +142,36 @@ def test_ctrl_c_leaves_no_group_behind(server: rota.Server) -> None:
     assert kit.returncode == 130, told
     assert "interrupted" in told
     assert "left behind" not in told
+    assert groups_of(server) == []
+
+
+def test_the_group_without_a_name_is_deleted_at_the_end(server: rota.Server) -> None:
+    (result,) = play((server.host, server.port), ["admin/A15-*"]).values()
+    assert result.verdict not in BAD
+    assert groups_of(server) == []
+
+
+def test_members_of_both_protocols_leave_at_the_end(server: rota.Server) -> None:
+    broker = Broker((server.host, server.port))
+    broker.contact()
+    assert broker.prepare() == []
+    groups = [broker.new_group() for _ in range(3)]
+    topic = broker.topics["t"]
+    joins = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+    with contextlib.closing(broker.connect()) as connection:
+        for group, instance_id in itertools.product(groups, (None, "i1")):
+            member = {"group_id": group, "member_id": f"m-{instance_id}", "instance_id": instance_id}
+            assert connection.ask("ConsumerGroupHeartbeat", 1, member | joins)["error_code"] == 0
+        offer = {"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": subscription(topic)}]}
+        for instance_id in (None, "i2"):
+            member = {"group_id": groups[0], "member_id": "", "instance_id": instance_id}
+            times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
+            told = connection.ask("JoinGroup", 9, member | times | offer)
+            if instance_id is None:
+                member["member_id"] = told["member_id"]
+                told = connection.ask("JoinGroup", 9, member | times | offer)
+            assert told["error_code"] == 0, told
+    assert broker.clean() == []
     assert groups_of(server) == []
 
 

@@ -29,15 +29,21 @@ CLEANED_SOON_S = 0.8
 #: DescribeGroups and DeleteGroups take lists; this many names at a time.
 BATCH = 200
 POLL_S = 0.05
+#: The broker may still read requests of connections that were closed; then the next list has another group.
+LISTS_WITHOUT = 2
 #: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 NOT_YET = {14, 15, 16}
 NONE, GROUP_ID_NOT_FOUND = 0, 69
+#: Of ConsumerGroupDescribe v1, and of ConsumerGroupHeartbeat: the member epoch of a member that leaves for good.
+CLASSIC_MEMBER, LEAVES = 0, -1
 #: Of DescribeConfigs: the settings of a broker.
 BROKER_RESOURCE = 4
 #: In a step that names no group.
 NAMELESS = 'group=""'
 #: More than any initial rebalance delay that is worth waiting for.
 DELAY_S_MAX = 10.0
+Leave = tuple[str, int, Fields]
+"""API, version and values of a request by which a member leaves."""
 
 
 class NotServedError(Exception):
@@ -78,6 +84,8 @@ class Broker:
         self._lock = threading.Lock()
         #: held by the row that uses the group without a name
         self.nameless = threading.Lock()
+        #: whether a row has used it
+        self.uses_nameless = False
 
     def limits(self, within_s: float) -> Limits:
         """Of something that has to be over in this time."""
@@ -216,8 +224,8 @@ class Broker:
 
     def clean(self, within_s: float = CLEANED_WITHIN_S) -> list[str]:
         """Remove the groups and topics of this run, each as far as possible. Gives what is left and why."""
-        self.stopped = threading.Event()  # an interrupted run is cleaned up, too
-        limits = self.limits(within_s)
+        # Not with `stopped`: an interrupted run is cleaned up, too, while its rows end.
+        limits = Limits(time.monotonic() + within_s, self.answer_s)
         left = []
         for what, remove in (("groups", self._remove_groups), ("topics", self._remove_topics)):
             try:
@@ -240,14 +248,18 @@ class Broker:
         # A fifth of the time is for the topics.
         until = connection.limits.deadline - (connection.limits.deadline - time.monotonic()) / 5
         left: list[str] = []
-        while time.monotonic() < until:
+        without = 0
+        while without < LISTS_WITHOUT and time.monotonic() < until:
             listed = self.ask(connection, "ListGroups", 4, {})["groups"]
-            left = [each["group_id"] for each in listed if each["group_id"].startswith(self.prefix)]
-            if not left:
-                return []
+            left = [each["group_id"] for each in listed if self._is_own(each["group_id"])]
+            without = 0 if left else without + 1
             for first in range(0, len(left), BATCH):
                 self._remove_batch(connection, left[first : first + BATCH])
-        return [f"{len(left)} groups named {self.prefix}*"]
+            connection.limits.stopped.wait(POLL_S)
+        return [f"{len(left)} groups named {self.prefix}*"] if left else []
+
+    def _is_own(self, group_id: str) -> bool:
+        return group_id.startswith(self.prefix) or (self.uses_nameless and not group_id)
 
     def _remove_batch(self, connection: Connection, names: list[str]) -> None:
         deleted = self.ask(connection, "DeleteGroups", 2, {"groups_names": names})["results"]
@@ -256,12 +268,19 @@ class Broker:
             return
         with contextlib.suppress(NotServedError):  # then their sessions have to end
             self._make_leave(connection, rest)
-        self.stopped.wait(POLL_S)
         self.ask(connection, "DeleteGroups", 2, {"groups_names": rest})
 
     def _make_leave(self, connection: Connection, names: list[str]) -> None:
+        """Every member of these groups, with all requests sent before the first answer is awaited."""
+        leaves = [*self._classic_leaves(connection, names), *self._consumer_leaves(connection, names)]
+        for api, version, values in leaves:
+            connection.send(apis()[api], version, values)
+        for _ in leaves:
+            connection.answer()
+
+    def _classic_leaves(self, connection: Connection, names: list[str]) -> Iterator[Leave]:
+        """Of the members that a classic group has: one LeaveGroup for each group."""
         version = self.newest("LeaveGroup", 5)
-        count = 0
         for group in self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]:
             members = [
                 {
@@ -271,10 +290,24 @@ class Broker:
                 for each in group["members"]
             ]
             if members:
-                connection.send(apis()["LeaveGroup"], version, {"group_id": group["group_id"], "members": members})
-                count += 1
-        for _ in range(count):
-            connection.answer()
+                yield "LeaveGroup", version, {"group_id": group["group_id"], "members": members}
+
+    def _consumer_leaves(self, connection: Connection, names: list[str]) -> Iterator[Leave]:
+        """Of the members that a consumer group has: a last heartbeat, or LeaveGroup of one that joined by JoinGroup."""
+        try:
+            heartbeats = self.newest("ConsumerGroupHeartbeat", 1)
+            groups = self.ask(connection, "ConsumerGroupDescribe", 1, {"group_ids": names})["groups"]
+        except NotServedError:  # then there is no such group
+            return
+        for group in groups:
+            for each in group["members"]:
+                who = {"member_id": each["member_id"], "instance_id": each["instance_id"]}
+                if each.get("member_type") == CLASSIC_MEMBER:
+                    values = {"group_id": group["group_id"], "members": [who]}
+                    yield "LeaveGroup", self.newest("LeaveGroup", 5), values
+                else:
+                    values = {"group_id": group["group_id"], "member_epoch": LEAVES, **who}
+                    yield "ConsumerGroupHeartbeat", heartbeats, values
 
 
 class Visit:
@@ -333,6 +366,7 @@ class Visit:
             yield
             return
         with self.broker.nameless:
+            self.broker.uses_nameless = True
             with contextlib.suppress(NotServedError):
                 version = self.broker.newest("DeleteGroups", 2)
                 self._asking().ask("DeleteGroups", version, {"groups_names": [""]})

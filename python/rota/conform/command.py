@@ -199,12 +199,16 @@ def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
         for exchange in broker.trail:
             typer.echo(f"rota: {exchange.direction} {exchange.meaning}: {exchange.frame.hex()}", err=True)
         fail(f"{option} {text} is no broker that answers ApiVersions: {error}", UNREACHABLE)
+    within_s = CLEANED_WITHIN_S
     try:
         for problem in broker.prepare():
             typer.echo(f"rota: {text}: {problem}; rows that need it are left out or fail", err=True)
         yield broker
+    except KeyboardInterrupt:
+        within_s = CLEANED_SOON_S
+        raise
     finally:
-        _clean(broker)
+        _clean(broker, within_s)
 
 
 def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
@@ -223,12 +227,12 @@ def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
     return Run(broker, options).results(rows, progress)
 
 
-def _clean(broker: Broker) -> None:
-    """Remove groups and topics, and say what is left. After Ctrl-C there is little time for it."""
+def _clean(broker: Broker, within_s: float) -> None:
+    """Remove groups and topics, and say what is left."""
     try:
-        remaining = broker.clean(CLEANED_SOON_S if interrupts.were_asked() else CLEANED_WITHIN_S)
+        remaining = broker.clean(within_s)
     except KeyboardInterrupt:
-        _clean(broker)
+        _clean(broker, CLEANED_SOON_S)
         raise
     for left in remaining:
         typer.echo(f"rota: left behind on {broker.address[0]}:{broker.address[1]}: {left}", err=True)

@@ -138,6 +138,8 @@ class Run:
             self._count(result)
             if result.verdict not in (Verdict.DIFFERS, Verdict.FAILED) or self.hopeless.is_set():
                 break
+            if self.broker.stopped.is_set():  # a row that was stopped has failed
+                break
         return result
 
     def _once(self, row: Row) -> Result:
