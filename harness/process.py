@@ -18,22 +18,34 @@ class ServerProcess:
     """Where it listens, and its process."""
 
     address: tuple[str, int]
-    pid: int
+    process: subprocess.Popen[str]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+        self.process.kill()
+        self.process.wait()
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @contextmanager
-def a_server_process() -> Iterator[ServerProcess]:
-    """A server that has said it is ready. It may open as many files as this process, and must not have panicked."""
-    command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0"]
-    command += ["--set", "group.initial.rebalance.delay.ms=0"]
+def a_server_process(*options: str, listen: str = "127.0.0.1:0") -> Iterator[ServerProcess]:
+    """A server that has said it is ready. It may open as many files as this process, and must not have panicked.
+
+    `options` are further options of `rota serve`.
+    """
+    command = [sys.executable, "-m", "rota", "serve", "--listen", listen]
+    command += ["--set", "group.initial.rebalance.delay.ms=0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             host, port = process.stdout.readline().split(" on ")[1].split()[0].rsplit(":", 1)
-            yield ServerProcess((host, int(port)), process.pid)
+            yield ServerProcess((host, int(port)), process)
         finally:
             process.terminate()
             _, said = process.communicate(timeout=WITHIN_S)

@@ -32,14 +32,14 @@ def of_python(name: str) -> str:
     return f"{found.removeprefix(name).removeprefix('>=')} or later"
 
 
-def of_maven(path: str) -> str:
+def of_maven(path: str, name: str) -> str:
     pom = (ROOT / path).read_text()
-    [version] = re.findall(r"<artifactId>kafka-clients</artifactId>\s*<version>([\d.]+)</version>", pom)
+    [version] = re.findall(rf"<artifactId>{name}</artifactId>\s*<version>([\d.]+)</version>", pom)
     return str(version)
 
 
-def of_go() -> str:
-    [version] = re.findall(r"^require github.com/twmb/franz-go v(\S+)", (ROOT / "examples/go/go.mod").read_text(), re.M)
+def of_go(path: str) -> str:
+    [version] = re.findall(r"^(?:require|\t)\s*github.com/twmb/franz-go v(\S+)", (ROOT / path).read_text(), re.M)
     return str(version)
 
 
@@ -48,12 +48,27 @@ def clients() -> list[Tested]:
     scenarios = "`tests/clients`: every scenario"
     return [
         Tested(
-            "kafka-clients", "Java", of_maven("tests/clients/java/pom.xml"), scenarios + ", and its command-line tools"
+            "kafka-clients",
+            "Java",
+            of_maven("tests/clients/java/pom.xml", "kafka-clients"),
+            scenarios + ", and its command-line tools",
+        ),
+        Tested(
+            "kafka-streams",
+            "Java",
+            of_maven("tests/clients/streams/pom.xml", "kafka-streams"),
+            "`tests/clients/test_streams.py`: `exactly_once_v2`",
         ),
         Tested("confluent-kafka (librdkafka)", "Python", of_python("confluent-kafka"), scenarios),
         Tested("kafka-python", "Python", of_python("kafka-python"), scenarios),
         Tested("aiokafka", "Python", of_python("aiokafka"), scenarios),
-        Tested("franz-go", "Go", of_go(), "`examples/go`"),
+        Tested("franz-go", "Go", of_go("examples/go/go.mod"), "`examples/go`"),
+        Tested(
+            "franz-go",
+            "Go",
+            of_go("tests/clients/go/go.mod"),
+            "`tests/clients`: the consumer protocol and transactions",
+        ),
         Tested("KafkaJS", "Node", node["kafkajs"], "`examples/node`"),
         Tested("@platformatic/kafka", "Node", node["@platformatic/kafka"], "`examples/node`"),
     ]

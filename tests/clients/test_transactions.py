@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from .family import FAMILIES, Family
+from .family import FAMILIES, FRANZ_GO, Family, need
+from .reading import committed, consumer, read
 from .scene import Scene
 
 WITHIN_S = 30
@@ -21,50 +22,6 @@ def producer(scene: Scene, transactional_id: str) -> Producer:
     return made
 
 
-def consumer(scene: Scene, group: str, isolation: str = "read_committed") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": scene.bootstrap,
-            "group.id": group,
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-
-
-def read(scene: Scene, topic: str, partitions: int = PARTITIONS, isolation: str = "read_committed") -> list[str]:
-    """Every message up to the end that readers of this isolation level see."""
-    reader = consumer(scene, "not-a-group", isolation)
-    reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    values: list[str] = []
-    ended = set[int]()
-    while len(ended) < partitions:
-        message = reader.poll(WITHIN_S)
-        assert message is not None, f"no end of {topic}: {values}"
-        error, partition = message.error(), message.partition()
-        if error is None:
-            value = message.value()
-            assert isinstance(value, bytes)
-            values.append(value.decode())
-        else:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            assert partition is not None
-            ended.add(partition)
-    reader.close()
-    return sorted(values)
-
-
-def committed(scene: Scene, group: str, topic: str) -> int:
-    """The group's offset in partition 0."""
-    asker = consumer(scene, group)
-    (found,) = asker.committed([TopicPartition(topic, 0)], WITHIN_S)
-    asker.close()
-    assert found.error is None, found.error
-    return int(found.offset)
-
-
 @pytest.mark.scenario("16 transactions")
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_transaction_of_every_client_is_committed_or_aborted_with_its_offsets(scene: Scene, family: Family) -> None:
@@ -73,9 +30,9 @@ def test_a_transaction_of_every_client_is_committed_or_aborted_with_its_offsets(
     client.send("transact", transactional_id=scene.name, topic=topic, group=scene.group, within_ms=WITHIN_S * 1000)
     reply = client.reply(within_s=WITHIN_S)
     assert reply["ok"], f"{reply}\n{client.story()}"
-    assert read(scene, topic, 1) == ["committed"]
-    assert read(scene, topic, 1, "read_uncommitted") == ["aborted", "committed"]
-    assert committed(scene, scene.group, topic) == 1
+    assert read(scene.bootstrap, topic, 1) == ["committed"]
+    assert read(scene.bootstrap, topic, 1, "read_uncommitted") == ["aborted", "committed"]
+    assert committed(scene.bootstrap, scene.group, topic) == 1
 
 
 @pytest.mark.scenario("51 transactions, whole or not at all")
@@ -89,13 +46,13 @@ def test_readers_of_committed_messages_see_a_transaction_whole_or_not_at_all(sce
         expected.append(f"m{number:02}")
         writer.produce(topic, value=expected[-1], partition=number % PARTITIONS)
     assert writer.flush(WITHIN_S) == 0
-    assert read(scene, topic) == []
-    assert read(scene, topic, isolation="read_uncommitted") == expected
+    assert read(scene.bootstrap, topic, PARTITIONS) == []
+    assert read(scene.bootstrap, topic, PARTITIONS, "read_uncommitted") == expected
     if is_commit:
         writer.commit_transaction(WITHIN_S)
     else:
         writer.abort_transaction(WITHIN_S)
-    assert read(scene, topic) == (expected if is_commit else [])
+    assert read(scene.bootstrap, topic, PARTITIONS) == (expected if is_commit else [])
 
 
 @pytest.mark.scenario("52 transactions, zombies")
@@ -106,7 +63,7 @@ def test_a_second_producer_of_an_id_fences_the_first_and_aborts_its_transaction(
     zombie.produce(topic, value="zombie", partition=0)
     assert zombie.flush(WITHIN_S) == 0
     successor = producer(scene, scene.name)
-    assert read(scene, topic, 1) == []
+    assert read(scene.bootstrap, topic, 1) == []
     with pytest.raises(KafkaException) as refused:
         zombie.commit_transaction(WITHIN_S)
     error = refused.value.args[0]
@@ -115,7 +72,7 @@ def test_a_second_producer_of_an_id_fences_the_first_and_aborts_its_transaction(
     successor.begin_transaction()
     successor.produce(topic, value="successor", partition=0)
     successor.commit_transaction(WITHIN_S)
-    assert read(scene, topic, 1) == ["successor"]
+    assert read(scene.bootstrap, topic, 1) == ["successor"]
 
 
 def messages(reader: Consumer, count: int) -> Iterator[str]:
@@ -137,7 +94,7 @@ def test_offsets_of_a_live_group_commit_and_abort_with_the_messages(scene: Scene
     for value in inputs:
         plain.produce(source, value=value, partition=0)
     assert plain.flush(WITHIN_S) == 0
-    member = consumer(scene, scene.group)
+    member = consumer(scene.bootstrap, scene.group)
     member.subscribe([source])
     worker = producer(scene, scene.name)
     for is_commit in (False, True):
@@ -152,12 +109,27 @@ def test_offsets_of_a_live_group_commit_and_abort_with_the_messages(scene: Scene
             continue
         assert worker.flush(WITHIN_S) == 0
         worker.abort_transaction(WITHIN_S)
-        assert committed(scene, scene.group, source) < 0, "an aborted offset is not there"
-        assert read(scene, sink, 1) == []
+        assert committed(scene.bootstrap, scene.group, source) < 0, "an aborted offset is not there"
+        assert read(scene.bootstrap, sink, 1) == []
         member.seek(TopicPartition(source, 0, 0))
-    assert committed(scene, scene.group, source) == len(inputs)
-    assert read(scene, sink, 1) == [f"{value}, processed" for value in inputs]
+    assert committed(scene.bootstrap, scene.group, source) == len(inputs)
+    assert read(scene.bootstrap, sink, 1) == [f"{value}, processed" for value in inputs]
     member.close()
+
+
+@pytest.mark.scenario("53 consume, process, produce")
+def test_offsets_of_a_session_of_franz_go_commit_and_abort_with_the_messages(scene: Scene) -> None:
+    need(FRANZ_GO)
+    source, sink = scene.topic(1, "-source"), scene.topic(1, "-sink")
+    inputs = [f"m{number}" for number in range(5)]
+    client = scene.client(FRANZ_GO)
+    client.ask("produce", topic=source, partition=0, values=inputs)
+    asked = {"transactional_id": scene.name, "group": scene.group, "topics": [source], "topic": sink}
+    client.ask("transform", WITHIN_S, **asked, count=len(inputs), within_ms=WITHIN_S * 1000)
+    outputs = [f"{value}, processed" for value in inputs]
+    assert read(scene.bootstrap, sink, 1) == outputs
+    assert read(scene.bootstrap, sink, 1, "read_uncommitted") == sorted(outputs + outputs)
+    assert committed(scene.bootstrap, scene.group, source) == len(inputs)
 
 
 @pytest.mark.scenario("54 offsets of a member that left")
@@ -166,7 +138,7 @@ def test_offsets_of_a_member_that_has_left_are_refused_and_the_transaction_can_b
     plain = Producer({"bootstrap.servers": scene.bootstrap})
     plain.produce(source, value="m", partition=0)
     assert plain.flush(WITHIN_S) == 0
-    member = consumer(scene, scene.group)
+    member = consumer(scene.bootstrap, scene.group)
     member.subscribe([source])
     assert list(messages(member, 1)) == ["m"]
     positions, metadata = member.position(member.assignment()), member.consumer_group_metadata()
@@ -178,5 +150,5 @@ def test_offsets_of_a_member_that_has_left_are_refused_and_the_transaction_can_b
         worker.send_offsets_to_transaction(positions, metadata, WITHIN_S)
     assert refused.value.args[0].txn_requires_abort(), refused.value
     worker.abort_transaction(WITHIN_S)
-    assert read(scene, sink, 1) == []
-    assert committed(scene, scene.group, source) < 0
+    assert read(scene.bootstrap, sink, 1) == []
+    assert committed(scene.bootstrap, scene.group, source) < 0

@@ -36,6 +36,9 @@ type request struct {
 	Topic               string   `json:"topic"`
 	Partition           int32    `json:"partition"`
 	Values              []string `json:"values"`
+	TransactionalID     string   `json:"transactional_id"`
+	Count               int      `json:"count"`
+	WithinMs            int      `json:"within_ms"`
 }
 
 type fields map[string]any
@@ -289,6 +292,8 @@ func main() {
 			reply["offsets"], err = joined.commit(asked.Offsets)
 		case "produce":
 			reply["result"], err = produce(asked)
+		case "transform":
+			err = transform(asked)
 		case "close":
 			if joined != nil {
 				// Close leaves a static member of the newer protocol in the group; this says that it may come back.
