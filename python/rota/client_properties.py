@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota._rota import nearest
+from rota.addresses import SECURITY_PROTOCOLS
 from rota.exits import reason_of
 from rota.security import MECHANISMS, TOKENS, Login
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientSecurity", "PropertyError", "credentials", "pairs"]
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 PEM_ENDINGS = (".pem", ".crt", ".cert", ".cer")
 SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
@@ -171,8 +171,8 @@ class ClientSecurity:
         for place, name, value in entries:
             _check_name(place, name)
             check_store(place, name, value)
-            if name == PROTOCOL and value not in PROTOCOLS:
-                raise PropertyError(f"{place}: {PROTOCOL} is `{value}`: give one of {', '.join(PROTOCOLS)}")
+            if name == PROTOCOL and value not in SECURITY_PROTOCOLS:
+                raise PropertyError(f"{place}: {PROTOCOL} is `{value}`: give one of {', '.join(SECURITY_PROTOCOLS)}")
             if name == MECHANISM and value not in MECHANISMS:
                 raise PropertyError(f"{place}: {MECHANISM} is `{value}`: give one of {', '.join(MECHANISMS)}")
             found[name] = value
