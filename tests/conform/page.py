@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rota.conform.evidence import Difference
-from rota.conform.judge import OURS, REFERENCE, Recording, Verdict, folder, judge, load, recorded
+from rota.conform.judge import OURS, REFERENCE, Recording, Verdict, judge, load, recorded
 from rota.conform.rows import Row
 from rota.conform.run import catalogue, chosen
 from rota.conform.said import Evidence
@@ -17,6 +17,8 @@ from tests.conform.systems import ROOT
 
 PAGE = ROOT / "docs/generated/conformance.md"
 NOTES = ROOT / "tests" / "conform" / "notes.toml"
+#: Recordings of brokers that `rota conform` does not compare with.
+RIVALS = ROOT / "tests" / "conform" / "rivals"
 CELL_SHOWN = 72
 EVIDENCE_SHOWN = 400
 #: Folders of rows, in the order of the page, with what they are about.
@@ -46,8 +48,8 @@ HEAD = """\
 # Conformance
 
 This page shows the answers of several brokers to the same sessions. `make conformance` writes it from the recordings in
-`python/rota/conform/recorded`, which contain every answer of every row; do not edit it. `rota conform` plays the
-sessions to any broker, and `rota conform --list` describes each row.
+`python/rota/conform/recorded` and `tests/conform/rivals`, which contain every answer of every row; do not edit it.
+`rota conform` plays the sessions to any broker, and `rota conform --list` describes each row.
 
 The comparison ignores ids, times and orders that no broker promises. *same* means the same answers as Apache Kafka
 4.4.0. *D1* and *Broker APIs* name a departure of [departures.md](../departures.md), *§21* a choice that
@@ -120,9 +122,8 @@ class Note:
 
 def recordings() -> list[Recording]:
     """The reference first, rota last."""
-    names = sorted(file.name.removesuffix(".json") for file in folder().iterdir() if file.name.endswith(".json"))
-    others = [name for name in names if name not in (REFERENCE, OURS)]
-    return [load(folder().joinpath(f"{name}.json").read_text("utf-8")) for name in (REFERENCE, *others, OURS)]
+    rivals = (load(file.read_text("utf-8")) for file in sorted(RIVALS.glob("*.json")))
+    return [recorded(REFERENCE), *rivals, recorded(OURS)]
 
 
 def title(recording: Recording) -> str:

@@ -1,8 +1,8 @@
 """`python -m tests.conform.record [SYSTEM ...]`: run the kit on systems, keep the answers, write docs/generated.
 
-The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json; each is made from nothing, but for the rows that
---longest leaves out, which stay as they were recorded. With --check nothing is kept: exit code 1 if rota answers
-differently from Apache Kafka, without an explanation.
+The recordings are SYSTEM-VERSION.json in python/rota/conform/recorded, where `rota conform` needs them, or in
+tests/conform/rivals; each is made from nothing, but for the rows that --longest leaves out, which stay as they were
+recorded. With --check nothing is kept: exit code 1 if rota answers differently from Apache Kafka, without an explanation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.conform.run import AGREED_WITHIN, catalogue
 from tests.conform import page
 from tests.conform.systems import DELAY, DELAY_MS_USUAL, ROOT, SYSTEMS, USUAL, Settings, System
 
-RECORDED = ROOT / "python" / "rota" / "conform" / "recorded"
+PACKAGED = ROOT / "python" / "rota" / "conform" / "recorded"
 #: Rows that wait for minutes are recorded if asked for: --longest 3000 has all but those that take years.
 LONGEST_S = 100.0
 MINUTES_S = 600.0
@@ -75,8 +75,10 @@ def record(system: System, longest_s: float) -> None:
                 only = [word for row in rows for word in ("--only", row)]
                 if kit(address, settings, "--record", str(partial), *limits, *only) == 2:
                     sys.exit(f"{system.name} was not recorded")
-        whole = completed(recorded(system.name), load(partial.read_text(encoding="utf-8")), longest_s)
-        (RECORDED / f"{system.name}.json").write_text(dump(whole), encoding="utf-8")
+        file = (PACKAGED if system.name in (REFERENCE, OURS) else page.RIVALS) / f"{system.name}.json"
+        before = load(file.read_text(encoding="utf-8")) if file.is_file() else Recording(system.name, "", "")
+        whole = completed(before, load(partial.read_text(encoding="utf-8")), longest_s)
+        file.write_text(dump(whole), encoding="utf-8")
         recorded.cache_clear()
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from rota.conform.evidence import CHOICE, Difference, compare, is_same
 from rota.conform.said import FAULT, Evidence, Said
@@ -67,15 +66,10 @@ def dump(recording: Recording) -> str:
     return "\n".join([*lines, "}}"]) + "\n"
 
 
-def folder() -> Traversable:
-    """Where recordings are."""
-    return files("rota.conform").joinpath("recorded")
-
-
 @cache
 def recorded(name: str) -> Recording:
     """A recording that comes with the package; without rows if there is none."""
-    file = folder().joinpath(f"{name}.json")
+    file = files("rota.conform").joinpath("recorded", f"{name}.json")
     return load(file.read_text(encoding="utf-8")) if file.is_file() else Recording(name, "", "")
 
 
