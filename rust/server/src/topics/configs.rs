@@ -104,6 +104,18 @@ type Apply = fn(&mut TopicConfigs, &str) -> Option<()>;
 
 /// The settings with an effect.
 const HONOURED: &[(&str, &str, Apply)] = &[
+    ("cleanup.policy", "`compact`, `delete` or both", |configs, value| {
+        let policies = value.split(',').map(str::trim).filter(|policy| !policy.is_empty());
+        configs.is_kept = true;
+        for policy in policies {
+            match policy {
+                "compact" => {}
+                "delete" => configs.is_kept = false,
+                _ => return None,
+            }
+        }
+        Some(())
+    }),
     ("max.message.bytes", "a number of bytes", |configs, value| {
         configs.message_max_bytes = Some(usize::try_from(value.parse::<i32>().ok()?).ok()?);
         Some(())
@@ -140,6 +152,8 @@ pub(super) struct TopicConfigs {
     /// Retention of messages on disk in milliseconds.
     pub retention_ms: Option<u64>,
     pub append_time: bool,
+    /// Whether nothing is deleted by size or age, since `cleanup.policy` lacks `delete`.
+    is_kept: bool,
     /// Given names and values.
     given: Vec<(String, String)>,
 }
@@ -164,6 +178,9 @@ impl TopicConfigs {
             }
             configs.given.retain(|(given, _)| given != name);
             configs.given.push((name.to_owned(), value.to_owned()));
+        }
+        if configs.is_kept {
+            (configs.retention_bytes, configs.retention_ms) = (Some(u64::MAX), Some(u64::MAX));
         }
         Ok(configs)
     }

@@ -80,6 +80,7 @@ fn what_cannot_be_created_is_refused_as_kafka_does() {
         (40, creatable("a", 1).with_configs(config("nope", "1"))),
         (40, creatable("a", 1).with_configs(config("max.message.bytes", "-1"))),
         (40, creatable("a", 1).with_configs(config("retention.bytes", "abc"))),
+        (40, creatable("a", 1).with_configs(config("cleanup.policy", "compact,nonsense"))),
         (40, creatable("a", 1).with_configs(config("message.timestamp.type", "Never"))),
     ] {
         assert_eq!(create(&mut topics, topic.clone()), expected, "{topic:?}");

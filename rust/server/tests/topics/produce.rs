@@ -192,3 +192,20 @@ fn retention_by_bytes_moves_the_first_offset() {
     assert_eq!(list(&topics, -2, 9).2, starts[39]);
     assert_eq!(fetch(&topics, &fetch_request(&[(0, 0)])).error_code, 1);
 }
+
+#[test]
+fn a_topic_whose_policy_is_not_to_delete_keeps_every_message() {
+    let settings = TopicSettings { retention_bytes: Some(1_000), ..TopicSettings::default() };
+    for (policy, is_kept) in [("compact", true), ("", true), ("delete", false), ("compact, delete", false)] {
+        let mut topics = table_with(settings.clone(), 1);
+        let config = |name: &'static str, value: &'static str| {
+            CreatableTopicConfig::default().with_name(name.into()).with_value(Some(value.into()))
+        };
+        let configs = vec![config("cleanup.policy", policy), config("retention.bytes", "500")];
+        assert_eq!(create(&mut topics, creatable("kept", 1).with_configs(configs)), 0);
+        let starts = (0..40).map(|at| topics.produce(&produce_request("kept", 0, batch(&[at])), 9, NOW_MS));
+        let starts: Vec<i64> =
+            starts.map(|outcome| outcome.response.responses[0].partition_responses[0].log_start_offset).collect();
+        assert_eq!(starts[39] == 0, is_kept, "{policy}");
+    }
+}
