@@ -101,8 +101,8 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
 
-kill: develop ## kill -9 a server 500 times and check that acknowledged data survives (ROTA_KILLS=..., ROTA_SEED=...)
-	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py
+kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
+	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
