@@ -70,7 +70,8 @@ $ rota conform --bootstrap-server 127.0.0.1:9092 --against 127.0.0.1:9192   # tw
 The kit needs one broker that leads every group, with `group.initial.rebalance.delay.ms` between 200 and 1500. It skips
 rows that need other settings and lists them at the end. It shows differences with the request and the answer, decoded
 and in hexadecimal. The exit code is 1 if an answer differs and no departure explains it. Groups and topics of a run are
-named `conform-*`; the kit removes them at the end, also after Ctrl-C.
+named `conform-*`; the kit removes them at the end, also after Ctrl-C. Transactional ids with such names stay until they
+expire (`transactional.id.expiration.ms`).
 
 ## How answers are compared
 
@@ -143,6 +144,8 @@ def render() -> str:
             lines += ["", f"## {heading}", "", *_table(own, systems)]
     cells = [row for row in rows if row.id.startswith("matrix/")]
     lines += ["", "## State x request x identity", "", *_matrix(cells, systems), "", *_parted(cells, systems)]
+    of_ids = [row for row in rows if row.id.startswith("transactions/")]
+    lines += ["", "## Transactions: state x request x producer", "", *_matrix(of_ids, systems)]
     return "\n".join(lines).rstrip() + "\n"
 
 

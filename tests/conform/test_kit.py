@@ -38,6 +38,8 @@ QUICK = [
     "order/*",
     "ranges/*",
     "time/initial-delay*",
+    "transactions/session/*",
+    "transactions/timed-out/*, current",
 ]
 
 

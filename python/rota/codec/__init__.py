@@ -1,4 +1,4 @@
-"""Requests and answers of the group protocol in bytes, from the table in `messages.txt`.
+"""Requests and answers of groups and transactions in bytes, from the table in `messages.txt`.
 
 `rota.aio` and `rota conform` use it. It shares no code with the server's codec, so that the conformance kit does not
 make the server's mistakes.

@@ -39,7 +39,7 @@ def kind(result: Result) -> str:
 
 def details(result: Result, theirs: str) -> Iterator[str]:
     """Where a row parts from what it should be, and the last that was said."""
-    yield f"{result.verdict.value.upper()} {result.row.id}  (docs/protocol.md §{result.row.section})"
+    yield f"{result.verdict.value.upper()} {result.row.id}  ({result.row.page})"
     yield f"  {result.row.says}"
     difference = result.difference
     if difference is not None:

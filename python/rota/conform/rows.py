@@ -32,6 +32,12 @@ class Row:
     needs_topics: bool = False
     left_out: str = ""
 
+    @property
+    def page(self) -> str:
+        """`docs/protocol.md §5.2`; a section of another page has its name before it."""
+        page, _, section = self.section.rpartition(" ")
+        return f"docs/{page or 'protocol'}.md §{section}"
+
     def unfit(self, broker: Broker, longest_s: float) -> str:
         """Why it is not played on this broker; nothing if it is."""
         if self.left_out:
