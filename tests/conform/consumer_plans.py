@@ -44,7 +44,7 @@ def departure(steps: Sequence[str], difference: Difference, theirs: Sequence[str
     """Its name; "" if none explains the difference."""
     if any("UNKNOWN_TOPIC_OR_PARTITION" in line for line in difference.missing):
         return "a topic that does not exist"  # the front end's answer; the core has none
-    if "JoinGroup" in steps[-1] and theirs[0].startswith("d< NONE Empty ") and ours[0].endswith(' not found."'):
+    if "JoinGroup" in steps[-1] and theirs[0].startswith("d< NONE Empty ") and ours[0].endswith(ended(steps)):
         return "D18"
     one, other = seen(theirs), seen(ours)
     if one is None or other is None:
@@ -58,6 +58,11 @@ def departure(steps: Sequence[str], difference: Difference, theirs: Sequence[str
     if one.epochs != other.epochs and all(f"assignor={name}" in " ".join(steps) for name in ("range", "uniform")):
         return "D17"
     return ""
+
+
+def ended(steps: Sequence[str]) -> tuple[str, ...]:
+    """How rota refuses to describe a consumer group that has ended: offsets that it has make a classic group."""
+    return (' not found."', ' is not a consumer group."')[: 1 + any("OffsetCommit" in step for step in steps)]
 
 
 def other_plan(one: Seen, other: Seen) -> bool:

@@ -86,6 +86,24 @@ def test_a_member_that_left_takes_no_other_instance(leaves: str, expected: str) 
     assert departure(steps, difference, plan, plan) == expected
 
 
+@pytest.mark.parametrize(
+    ("steps", "told", "expected"),
+    [
+        (["b JoinGroup"], "Group g not found.", "D18"),
+        (["a OffsetCommit foo/0=5", "b JoinGroup"], "Group g is not a consumer group.", "D18"),
+        (["b JoinGroup"], "Group g is not a consumer group.", ""),
+        (["a OffsetCommit foo/0=5", "b JoinGroup"], "Group g not found.", "D18"),
+        (["b JoinGroup", "m1 beat"], "Group g not found.", ""),
+    ],
+)
+def test_an_empty_group_ends_when_a_join_meets_it_and_keeps_its_offsets(
+    steps: list[str], told: str, expected: str
+) -> None:
+    theirs, ours = "d< NONE Empty 4/4 uniform", f'd< GROUP_ID_NOT_FOUND "{told}"'
+    difference = Difference(f"{steps[-1]}, and a look", (theirs,), (ours,))
+    assert departure(steps, difference, [theirs], [ours]) == expected
+
+
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.xdist_group("kafka-broker")
