@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,15 +135,16 @@ def in_order(address: tuple[str, int]) -> None:
     raise SystemExit(f"no order of topic ids was right in {TRIES} tries; try again")
 
 
-def set_up(address: tuple[str, int], run: str, all_sessions: Iterable[Session]) -> None:
+def set_up(address: tuple[str, int], by_prefix: Mapping[str, Session]) -> None:
     """Give every session's group its settings, and wait until a group that got its own last has them."""
-    for number, session in enumerate([*all_sessions, Session("probe", (PROBE,))]):
-        subject = ConsumerWire(address, f"{run}-{number}-")
+    probe_prefix = f"probe-{uuid.uuid4().hex[:8]}-"
+    for prefix, session in [*by_prefix.items(), (probe_prefix, Session("probe", (PROBE,)))]:
+        subject = ConsumerWire(address, prefix)
         for step in session.steps:
             word, *pairs = step.split()
             if word == "settings":
                 subject.group_settings("g", {n: int(value) for n, _, value in (p.partition("=") for p in pairs)}, 0)
-        if session.name == "probe":
+        if prefix == probe_prefix:
             probe = Player(subject, loading=False)
             while f"interval={PROBE_MS}ms" not in probe.play(Step(0, "m beat join none"))[0]:
                 subject.limits.left_s(subject.limits.deadline)
@@ -155,10 +156,11 @@ def record(address: tuple[str, int], known: Mapping[str, Evidence]) -> Recording
     rows = {session.name: known.get(session.name, []) for session in sessions()}
     run = uuid.uuid4().hex[:8]
     wanted = [session for session in sessions() if session.name not in known]
+    by_prefix = {f"{run}-{number}-": session for number, session in enumerate(wanted)}
     in_order(address)
-    set_up(address, run, wanted)
-    for number, session in enumerate(wanted):
-        subject = ConsumerWire(address, f"{run}-{number}-")
+    set_up(address, by_prefix)
+    for prefix, session in by_prefix.items():
+        subject = ConsumerWire(address, prefix)
         try:
             rows[session.name] = played(session, subject, at_once=False)
         finally:

@@ -187,10 +187,10 @@ class AtBroker:
 
     def __post_init__(self) -> None:
         self.stage.reset()
-        run = uuid.uuid4().hex[:12]
+        prefix = f"{uuid.uuid4().hex[:12]}-"
         if self.settings:
-            set_up(self.stage.address, run, [Session("settings", self.settings)])
-        self.subject = RandomWire(self.stage.address, f"{run}-0-")
+            set_up(self.stage.address, {prefix: Session("settings", self.settings)})
+        self.subject = RandomWire(self.stage.address, prefix)
         self.player = Player(self.subject, loading=False)
         self.player.cast.any_ids = True
 

@@ -160,9 +160,10 @@ def record(known: Rows) -> Recording:
         with SYSTEMS[SYSTEM].start(OWN_SETTINGS | {POLICY: policy} | dict(limits)) as text:
             host, _, port = text.rpartition(":")
             address, run = (host, int(port)), uuid.uuid4().hex[:8]
-            set_up(address, run, own)
-            for number, session in enumerate(own):
-                subject = ConversionWire(address, f"{run}-{number}-")
+            by_prefix = {f"{run}-{number}-": session for number, session in enumerate(own)}
+            set_up(address, by_prefix)
+            for prefix, session in by_prefix.items():
+                subject = ConversionWire(address, prefix)
                 try:
                     rows[session.name] = played(session, subject, at_once=False, any_ids=True)
                 finally:
