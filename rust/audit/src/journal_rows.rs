@@ -9,7 +9,7 @@ use rota_promises::{Columns, Row};
 
 use crate::{
     reader::{Filter, Position},
-    record_rows::classic_rows,
+    record_rows::rows_of,
 };
 
 /// Adds the rows of an entry.
@@ -51,7 +51,7 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
                 rows.push(Row { kind: Some("append"), append_id, count: Some(records.len() as i64), ..base });
                 for record in records {
                     rows.columns_of(|part, columns| {
-                        classic_rows(Row { append_id, part: Some(part), ..base }, record, columns);
+                        rows_of(Row { append_id, part: Some(part), ..base }, record, columns);
                     });
                 }
             }
@@ -122,7 +122,8 @@ impl Rows<'_, '_> {
             OwnedEvent::PatternsLimited { .. } => self.push(mark("patterns_limited")),
             OwnedEvent::TopicsChanged { topics } => {
                 for topic in topics {
-                    self.push(Row { topic: Some(&topic.name), ..mark("topics_changed") });
+                    let (count, id) = (Some(i64::from(topic.partitions)), format!("{:032x}", topic.topic_id));
+                    self.push(Row { topic: Some(&topic.name), count, note: Some(&id), ..mark("topics_changed") });
                 }
             }
         }

@@ -7,7 +7,7 @@ use rota_core::{
 use rota_promises::{Columns, Row};
 
 use crate::{
-    newer::newer_rows,
+    newer::consumer_rows,
     reader::{Filter, Position},
 };
 
@@ -25,17 +25,15 @@ pub(crate) fn record_rows(position: &Position<'_>, filter: &Filter, columns: &mu
         ..Row::default()
     };
     match &record {
-        Record::Offset { group_id, .. } | Record::Group { group_id, .. } if !filter.wants_group(group_id) => {}
-        Record::Consumer { .. } | Record::Unknown { .. } => {
-            newer_rows(base, position.key, position.value, filter, columns);
-        }
-        record => classic_rows(base, record, columns),
+        Record::Offset { group_id, .. } | Record::Group { group_id, .. } | Record::Consumer { group_id, .. }
+            if !filter.wants_group(group_id) => {}
+        record => rows_of(base, record, columns),
     }
     Ok(())
 }
 
-/// Adds the rows of an offset or a group; `base` has the position.
-pub(crate) fn classic_rows(base: Row<'_>, record: &Record, columns: &mut Columns) {
+/// Adds the rows of a record whose position `base` has.
+pub(crate) fn rows_of(base: Row<'_>, record: &Record, columns: &mut Columns) {
     match record {
         Record::Offset { group_id, topic, partition, value } => columns.push(&Row {
             kind: Some("offset"),
@@ -49,10 +47,7 @@ pub(crate) fn classic_rows(base: Row<'_>, record: &Record, columns: &mut Columns
         Record::Group { group_id, value: None } => {
             columns.push(&Row { kind: Some("group"), group: Some(group_id), ..base });
         }
-        Record::Consumer { group_id, .. } => {
-            let payload = record.key_bytes();
-            columns.push(&Row { kind: Some("consumer"), group: Some(group_id), payload: Some(&payload), ..base });
-        }
+        Record::Consumer { group_id, about } => consumer_rows(base, group_id, about, columns),
         Record::Unknown { .. } => {
             columns.push(&Row { kind: Some("other"), payload: Some(&record.key_bytes()), ..base });
         }
@@ -85,13 +80,13 @@ fn group_rows(base: Row<'_>, group_id: &str, value: &GroupValue, columns: &mut C
             ..of_member
         });
         if is_consumer {
-            consumer_rows(of_member, member, &mut push);
+            embedded_rows(of_member, member, &mut push);
         }
     }
 }
 
 /// Adds a consumer's subscription and assignment. Bytes that a consumer would not decode give no rows.
-fn consumer_rows<'a>(of_member: Row<'a>, member: &'a MemberValue, push: &mut impl FnMut(Row<'_>)) {
+fn embedded_rows<'a>(of_member: Row<'a>, member: &'a MemberValue, push: &mut impl FnMut(Row<'_>)) {
     for topic in embedded::topics(&member.subscription).unwrap_or_default() {
         push(Row { kind: Some("subscribed"), topic: Some(topic), ..of_member });
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     columns::Row,
     commits::Commit,
+    consumers::{ConsumerRecord, consumer_records},
     finding::{At, Found},
     version::{Version, is_of_version, versions},
 };
@@ -17,6 +18,7 @@ pub(crate) struct Append {
     pub group: Option<Arc<str>>,
     pub versions: Vec<Version>,
     pub commits: Vec<Commit>,
+    pub consumers: Vec<ConsumerRecord>,
     /// Of the group's record in it, if that has members.
     pub generation: Option<i32>,
     /// Groups in it that had a record of the newer protocol before it began.
@@ -29,15 +31,17 @@ impl Append {
     /// The append of an entry's row, with the records among all rows of the entry.
     fn new(row: &Row<'_>, rows: &[Row<'_>]) -> Append {
         let of_append = |other: &&Row<'_>| other.append_id == row.append_id;
+        let records: Vec<Row<'_>> = rows.iter().filter(of_append).copied().collect();
         let of_versions: Vec<Row<'_>> =
-            rows.iter().filter(of_append).filter(|row| is_of_version(row.kind.unwrap_or_default())).copied().collect();
+            records.iter().filter(|row| is_of_version(row.kind.unwrap_or_default())).copied().collect();
         let versions = versions(&of_versions);
-        let commits = rows.iter().filter(of_append).filter(|row| row.kind == Some("offset") && row.group.is_some());
+        let commits = records.iter().filter(|row| row.kind == Some("offset") && row.group.is_some());
         Append {
             group: row.group.map(Arc::from),
             generation: versions.iter().rev().find(|version| version.count > 0).and_then(|version| version.generation),
             versions,
             commits: commits.map(Commit::of_row).collect(),
+            consumers: consumer_records(&records),
             of_newer: Vec::new(),
             told_offset: None,
             told: Vec::new(),
@@ -47,7 +51,9 @@ impl Append {
     /// Returns the groups that it is about.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Arc<str>> {
         let of_records = self.versions.iter().map(|version| &version.group);
-        self.group.iter().chain(of_records).chain(self.commits.iter().map(|commit| &commit.group))
+        let of_consumers = self.consumers.iter().map(|record| &record.group);
+        let of_commits = self.commits.iter().map(|commit| &commit.group);
+        self.group.iter().chain(of_records).chain(of_consumers).chain(of_commits)
     }
 
     /// It is durable now; the answer with its assignment may have come before.
@@ -84,6 +90,11 @@ impl Appends {
     /// Returns the groups that appends in flight are about.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Arc<str>> {
         self.in_flight.values().flat_map(Append::groups)
+    }
+
+    /// Returns the records of a consumer group that are on their way to the log.
+    pub(crate) fn of_consumers(&self, group: &str) -> impl Iterator<Item = &ConsumerRecord> {
+        self.in_flight.values().flat_map(|append| &append.consumers).filter(move |record| *record.group == *group)
     }
 
     /// A SyncGroup of this group and generation was answered.

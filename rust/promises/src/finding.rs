@@ -16,8 +16,6 @@ pub enum Severity {
 pub enum Shown {
     /// The group records of any log.
     Records,
-    /// `__consumer_offsets` only.
-    Offsets,
     /// Journals only.
     Journal,
 }
@@ -130,7 +128,7 @@ impl Extent {
 }
 
 use Severity::{Observation, Violation};
-use Shown::{Journal, Offsets, Records};
+use Shown::{Journal, Records};
 
 /// Name, id, severity, where it is shown, and what it means.
 type Line = (&'static str, &'static str, Severity, Shown, &'static str);
@@ -138,8 +136,6 @@ type Line = (&'static str, &'static str, Severity, Shown, &'static str);
 #[rustfmt::skip]
 const LINES: &[Line] = &[
     ("two owners", "S12", Violation, Records, "one partition is assigned to two members"),
-    ("held by two", "S12", Violation, Offsets,
-        "one partition is held by two members of the newer consumer protocol at the same time"),
     ("not subscribed", "S12", Violation, Records,
         "a member is assigned a partition of a topic to which it does not subscribe"),
     ("leader not a member", "S3", Violation, Records, "the leader is not one of the members, or there is no leader"),
@@ -150,6 +146,18 @@ const LINES: &[Line] = &[
     ("resurrected", "S29", Violation, Records, "a member that was gone is back"),
     ("replacement lost", "S17", Violation, Records,
         "a static member that was replaced is back under its old member id"),
+    ("held by two", "C1", Violation, Records,
+        "one partition is held by two members of a consumer group at the same time"),
+    ("epoch back", "C3", Violation, Records, "the epoch of a consumer group or of its target went back"),
+    ("epoch ahead", "C3", Violation, Records,
+        "the epoch of a target is later than its group's, or that of a member later than its target's"),
+    ("member epoch back", "C4", Violation, Records, "the epoch of a member of a consumer group went back"),
+    ("granted too early", "C5", Violation, Records,
+        "a member was granted a partition while it had others to give up"),
+    ("target of two", "C7", Violation, Records, "a target has one partition for two members"),
+    ("target incomplete", "C7", Violation, Records, "a target leaves a partition of a topic out"),
+    ("commit not fenced", "C11", Violation, Journal,
+        "a consumer group accepted a commit of an epoch that is not the member's"),
     ("two leaders", "S1", Violation, Journal, "two members got answers that name them leader of one generation"),
     ("different answers", "S9", Violation, Journal,
         "members of one round got different generations, protocols or leaders"),

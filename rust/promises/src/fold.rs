@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     columns::{Batch, Row},
     commits::Commit,
+    consumers::{Known, consumer_records},
     finding::{Extent, Finding, Found},
     groups::{Group, Groups},
     journal::Journal,
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// Number of the format of a state.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// Maximum rows kept that say what could not be read.
 const TROUBLES_MAX: usize = 1_000;
@@ -64,6 +65,7 @@ pub struct Tally {
 struct Place {
     /// What is before it has been seen.
     next_offset: i64,
+    known: Known,
     journal: Journal,
 }
 
@@ -93,25 +95,35 @@ impl Fold {
                 continue;
             }
             self.tally.rows += 1;
-            if matches!(row.kind, Some("unreadable" | "torn")) {
-                self.trouble(&row);
-                continue;
-            }
-            if of_record.last().is_some_and(|last| last.offset != row.offset) {
+            let is_trouble = matches!(row.kind, Some("unreadable" | "torn"));
+            if is_trouble || of_record.last().is_some_and(|last| last.offset != row.offset) {
                 self.record(&of_record);
                 of_record.clear();
             }
-            of_record.push(row);
+            if is_trouble {
+                self.trouble(&row);
+            } else {
+                of_record.push(row);
+            }
         }
-        if !of_record.is_empty() {
-            self.record(&of_record);
-        }
+        self.record(&of_record);
         if self.is_journal {
             self.place.journal.pause(&mut self.groups, &mut self.found);
         }
     }
 
+    /// Records before this offset are missing, which may have said anything about consumer groups.
+    fn know_from(&mut self, from: i64) {
+        self.know(Known { from, lacks: true });
+    }
+
+    fn know(&mut self, known: Known) {
+        self.place.known = known;
+        self.groups.know(known);
+    }
+
     fn trouble(&mut self, row: &Row<'_>) {
+        self.know_from(row.offset.unwrap_or_default() + 1);
         if self.tally.troubles.len() < TROUBLES_MAX {
             self.tally.troubles.push(Trouble {
                 offset: row.offset.unwrap_or_default(),
@@ -121,15 +133,28 @@ impl Fold {
         }
     }
 
-    /// The rows of one record.
+    /// The rows of one record, if there are any.
     fn record(&mut self, rows: &[Row<'_>]) {
-        self.place.next_offset = rows[0].offset.unwrap_or_default() + 1;
+        let Some(offset) = rows.first().map(|row| row.offset.unwrap_or_default()) else { return };
+        if self.place.next_offset == 0 && offset > 0 {
+            self.know_from(offset);
+        }
+        self.place.next_offset = offset + 1;
         if rows[0].kind == Some("compacted") {
             let count = rows[0].count.unwrap_or_default();
             self.tally.compacted += count;
             self.place.next_offset += count - 1;
+            self.know_from(self.place.next_offset);
         } else if self.is_journal {
+            // A coordinator begins with what the log says, which may be more than the journal heard of.
+            if matches!(rows[0].kind, Some("began" | "gap")) {
+                self.know_from(self.place.next_offset);
+            }
             self.place.journal.of_entry(rows, &mut self.groups, &mut self.found);
+            if rows[0].kind == Some("loaded") {
+                // It names every group.
+                self.know(Known { lacks: false, ..self.place.known });
+            }
         } else {
             self.of_group_record(rows);
         }
@@ -141,9 +166,13 @@ impl Fold {
         let (name, group) = self.groups.get(name);
         match rows[0].kind.unwrap_or_default() {
             "offset" => group.committed.of_commit(&Commit::of_row(&rows[0]), &mut self.found),
+            "group" if rows[0].generation.is_none() && group.is_newer => group.consumers.of_classic_end(),
             "group" if !group.is_newer => {
                 for version in versions(rows) {
                     group.of_version(&version, false, &mut self.found);
+                    if version.generation.is_none() {
+                        group.consumers.of_classic_end();
+                    }
                     if version.generation.is_some() {
                         group.storm.of_round(name, &version.at(), &mut self.found);
                     }
@@ -151,8 +180,8 @@ impl Fold {
             }
             kind if kind.starts_with("consumer") => {
                 group.is_newer = true;
-                if kind == "consumer_current" {
-                    group.holders.of_rows(name, rows, &mut self.found);
+                for record in consumer_records(rows) {
+                    group.consumers.of_record(&record, &mut self.found);
                 }
             }
             _ => {}
@@ -231,6 +260,7 @@ impl Fold {
     /// Goes on with the state of a partition.
     pub fn resume(&mut self, state: &[u8]) -> Result<(), StateError> {
         self.place = read(state)?;
+        self.groups.know(self.place.known);
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     answers::Answers,
     commits::{Committed, Owners},
+    consumers::{Consumers, Known},
     finding::Found,
     generations::Generations,
-    owners::{self, Holders},
-    returns,
+    owners, returns,
     rounds::Storm,
     shape,
     version::Version,
@@ -28,7 +28,7 @@ pub(crate) struct Group {
     members: returns::Members,
     pub owners: Owners,
     pub committed: Committed,
-    pub holders: Holders,
+    pub consumers: Consumers,
     pub storm: Storm,
     pub answers: Answers,
 }
@@ -76,6 +76,7 @@ pub(crate) struct Groups {
     index: HashMap<Arc<str>, usize>,
     all: Vec<(Arc<str>, Group)>,
     last: usize,
+    known: Known,
 }
 
 impl Groups {
@@ -88,7 +89,13 @@ impl Groups {
             };
         }
         let (name, group) = &mut self.all[self.last];
+        group.consumers.know(self.known);
         (name, group)
+    }
+
+    /// Records of consumer groups are missing, or those of other groups than were found since.
+    pub(crate) fn know(&mut self, known: Known) {
+        self.known = known;
     }
 
     pub(crate) fn insert(&mut self, name: Arc<str>, group: Group) -> usize {

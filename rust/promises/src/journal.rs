@@ -9,6 +9,7 @@ use crate::{
     answers::{self, Told, at_of},
     columns::Row,
     durability::{self, Append, Appends},
+    fencing::{self, TopicIds},
     finding::{At, Extent, Found},
     groups::Groups,
     incarnation::{Incarnation, Order},
@@ -26,6 +27,7 @@ pub(crate) struct Journal {
     incarnation: Incarnation,
     tickets: Tickets,
     appends: Appends,
+    topics: TopicIds,
 }
 
 /// Whether the rows tell of members of the classic protocol.
@@ -73,6 +75,7 @@ impl Journal {
                 ("loaded" | "snapshot" | "unloaded" | "gap", _) => self.incarnation.mark(kind, at.offset),
                 ("held" | "plan" | "leaver" | "timer", Some(name)) => self.of_member(row, name, groups, found),
                 ("request", Some(name)) => self.of_request(row, name, rows, groups, found),
+                ("topics_changed", _) => self.topics.of_row(row),
                 ("append", _) => self.of_append(row, rows, groups),
                 ("appended", _) => self.of_appended(row, groups, found),
                 ("answer", _) => told.extend(self.of_answer(row, groups, found)),
@@ -124,13 +127,20 @@ impl Journal {
             self.incarnation.of_success(&at, row, found);
         }
         if group.is_newer {
-            return self.wait_for_answer(row, name, Before::default());
+            let in_flight = self.appends.of_consumers(name);
+            let states = fencing::states(member, group.consumers.holders.holding(member), in_flight);
+            let unfit = if api == "OffsetCommit" { fencing::unfit(&states, rows, &self.topics) } else { None };
+            let before = Before { unfit, ..Before::default() };
+            if is_accepted {
+                fencing::of_unfit(&at, &member.into(), before.unfit.as_ref(), found);
+            }
+            return self.wait_for_answer(row, name, before);
         }
         let is_old = |greatest: i32| row.generation.is_some_and(|generation| (0..greatest).contains(&generation));
         let mut before = Before {
             newer: answers.greatest.filter(|(greatest, _)| is_old(*greatest)),
             gone: answers.members.gone(member),
-            foreign: Vec::new(),
+            ..Before::default()
         };
         if api == "OffsetCommit" && !member.is_empty() {
             before.foreign = group.owners.foreign(row.generation.unwrap_or(-1), member, rows);
@@ -166,6 +176,9 @@ impl Journal {
         let ask = self.tickets.answer(row, found)?;
         let (name, group) = groups.get(&ask.group);
         if group.is_newer {
+            if row.error == NONE {
+                fencing::of_unfit(&ask.at(), &ask.member, ask.before.unfit.as_ref(), found);
+            }
             return None;
         }
         let (api, answers) = (row.api.unwrap_or_default(), &mut group.answers);
@@ -291,6 +304,12 @@ impl Journal {
 fn of_durable(append: &Append, groups: &mut Groups, found: &mut Found) {
     for commit in &append.commits {
         groups.get(&commit.group).1.committed.of_commit(commit, found);
+    }
+    for ended in append.versions.iter().filter(|version| version.generation.is_none()) {
+        groups.get(&ended.group).1.consumers.of_classic_end();
+    }
+    for record in &append.consumers {
+        groups.get(&record.group).1.consumers.of_record(record, found);
     }
     for version in append.versions.iter().filter(|version| !append.of_newer.contains(&version.group)) {
         let (_, group) = groups.get(&version.group);

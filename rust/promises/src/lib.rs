@@ -14,6 +14,7 @@
 //! | the fold | `fold`, `journal` |
 //! | groups | `groups` |
 //! | promises of records | `owners`, `shape`, `generations`, `returns`, `commits`, `rounds` |
+//! | promises of the newer protocol | `consumers`, `epochs`, `holders`, `targets`, `fencing` |
 //! | promises of answers | `answers`, `members`, `relay`, `durability`, `tickets`, `incarnation` |
 //! | values | `version`, `finding`, `columns`, `recent` |
 #![forbid(unsafe_code)]
@@ -21,11 +22,15 @@
 mod answers;
 mod columns;
 mod commits;
+mod consumers;
 mod durability;
+mod epochs;
+mod fencing;
 mod finding;
 mod fold;
 mod generations;
 mod groups;
+mod holders;
 mod incarnation;
 mod journal;
 mod members;
@@ -35,6 +40,7 @@ mod relay;
 mod returns;
 mod rounds;
 mod shape;
+mod targets;
 mod tickets;
 mod version;
 

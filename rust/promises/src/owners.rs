@@ -5,11 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    columns::Row,
-    finding::{At, Found},
+    finding::Found,
     version::{TopicPartition, Version},
 };
 
@@ -42,50 +39,4 @@ pub(crate) fn of_version(version: &Version, begins: bool, found: &mut Found) {
 /// `orders-0`.
 pub(crate) fn named((topic, partition): &TopicPartition) -> String {
     format!("{topic}-{partition}")
-}
-
-/// The partitions that members of the newer protocol hold.
-#[derive(Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Holders {
-    held: BTreeMap<Arc<str>, Vec<TopicPartition>>,
-    /// Members, and since which offset they hold it.
-    holders: HashMap<TopicPartition, Vec<(Arc<str>, i64)>>,
-}
-
-impl Holders {
-    /// The rows of one record: what a member holds from now on.
-    pub(crate) fn of_rows(&mut self, group: &Arc<str>, rows: &[Row<'_>], found: &mut Found) {
-        let row = &rows[0];
-        let member: Arc<str> = row.member.unwrap_or_default().into();
-        let places: BTreeSet<TopicPartition> = rows
-            .iter()
-            .filter(|row| row.kind == Some("consumer_assigned"))
-            .map(|row| (row.topic.unwrap_or_default().into(), row.topic_partition.unwrap_or_default()))
-            .collect();
-        for place in self.held.remove(&member).unwrap_or_default() {
-            if let Some(holders) = self.holders.get_mut(&place) {
-                holders.retain(|(holder, _)| *holder != member);
-                if holders.is_empty() {
-                    self.holders.remove(&place);
-                }
-            }
-        }
-        let at = At {
-            group: Some(Arc::clone(group)),
-            generation: row.generation,
-            offset: row.offset.unwrap_or_default(),
-            at_ms: row.at_ms,
-        };
-        for place in &places {
-            let holders = self.holders.entry(place.clone()).or_default();
-            for (other, offset) in &*holders {
-                let members = vec![Arc::clone(other), Arc::clone(&member)];
-                found.push(at.since(*offset, "held by two", members, named(place)));
-            }
-            holders.push((Arc::clone(&member), at.offset));
-        }
-        if !places.is_empty() {
-            self.held.insert(member, places.into_iter().collect());
-        }
-    }
 }

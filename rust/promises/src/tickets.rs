@@ -37,6 +37,8 @@ pub(crate) struct Before {
     pub gone: Option<(How, i64)>,
     /// The partitions of a commit that belong to other members.
     pub foreign: Vec<Foreign>,
+    /// Why a commit in a consumer group has to be refused, and where that is said.
+    pub unfit: Option<(String, i64)>,
 }
 
 impl Ask {

@@ -5,7 +5,7 @@ use rota_promises::{Batch, Column, Extent, Finding, Fold, Severity, Shown, State
 
 use crate::audit::AuditRows;
 
-/// Name, id, whether it is a violation, `records`, `offsets` or `journal`, meaning.
+/// Name, id, whether it is a violation, `records` or `journal`, meaning.
 type PromiseRow = (&'static str, &'static str, bool, &'static str, &'static str);
 /// Name, group, generation, first offset, last offset, wall milliseconds, members, witness.
 type FindingRow = (&'static str, Option<String>, Option<i32>, i64, i64, Option<i64>, Vec<String>, String);
@@ -19,7 +19,6 @@ type ColumnRow = (PyBackedBytes, PyBackedBytes, PyBackedBytes, usize);
 fn audit_promises() -> Vec<PromiseRow> {
     let shown = |shown| match shown {
         Shown::Records => "records",
-        Shown::Offsets => "offsets",
         Shown::Journal => "journal",
     };
     let row = |promise: rota_promises::Promise| {
