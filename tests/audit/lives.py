@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import rota
 from harness import peer
 from harness.raw import JOIN_GROUP, LEAVE_GROUP, NONE, Connection, Reader, blob, frame, i32, string
+from rota.conform.consumer import ConsumerWire
 from tests.clients.eventually import eventually
 
 SESSION_MS, SHORT_SESSION_MS = 30_000, 1_000
@@ -124,3 +125,64 @@ def live(server: rota.Server, groups: list[str]) -> None:
         last.leave()
     for member in replacements + silent:
         member.close()
+
+
+class NewerPeer:
+    """One member of the newer protocol. It reports what it was given last."""
+
+    def __init__(self, wire: ConsumerWire, group: str, member: str) -> None:
+        self.wire, self.group, self.member = wire, group, member
+        self.epoch = 0
+        self.owned: list[int] = []
+
+    def beat(self) -> Self:
+        joins = self.epoch == 0
+        owned = [{"topic_id": self.wire.ids[TOPIC], "partitions": self.owned}] if self.owned else []
+        return self.ask(
+            self.epoch,
+            rebalance_timeout_ms=60_000 if joins else -1,
+            subscribed_topic_names=[TOPIC] if joins else None,
+            topic_partitions=owned,
+        )
+
+    def ask(self, epoch: int, **fields: Any) -> Self:
+        same: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout_ms": -1}
+        same |= {"subscribed_topic_names": None, "subscribed_topic_regex": None, "server_assignor": None}
+        asked = {"group_id": self.group, "member_id": self.member, "member_epoch": epoch, "topic_partitions": None}
+        told = self.wire.ask("ConsumerGroupHeartbeat", 1, asked | same | fields)
+        assert told["error_code"] == NONE, told
+        self.epoch = told["member_epoch"]
+        if told["assignment"] is not None:
+            self.owned = [index for topic in told["assignment"]["topic_partitions"] for index in topic["partitions"]]
+        return self
+
+    def commit(self, offset: int) -> None:
+        places = [{"partition_index": at, "offset": offset, "leader_epoch": -1, "metadata": ""} for at in self.owned]
+        topics = [{"name": TOPIC, "partitions": places}]
+        asked = {"group_id": self.group, "generation": self.epoch, "member_id": self.member, "instance_id": None}
+        told = self.wire.ask("OffsetCommit", 9, asked | {"topics": topics})
+        codes = {place["error_code"] for topic in told["topics"] for place in topic["partitions"]}
+        assert codes == {NONE}
+
+    def leave(self) -> None:
+        self.ask(-1)
+
+
+def live_newer(server: rota.Server, groups: list[str]) -> None:
+    """Each group: one member of the newer protocol, two, one, none."""
+    wire = ConsumerWire((server.host, server.port), "")
+    wire.topics_changed([(TOPIC, len(PARTITIONS))], 0)
+    for group in groups:
+        first, second = NewerPeer(wire, group, "m1").beat(), NewerPeer(wire, group, "m2").beat()
+        assert (len(first.owned), len(second.owned)) == (4, 0)
+        first.beat()
+        first.beat()
+        second.beat()
+        assert (len(first.owned), len(second.owned)) == (2, 2)
+        first.commit(5)
+        second.commit(5)
+        second.leave()
+        first.beat()
+        assert len(first.owned) == 4
+        first.leave()
+    wire.close()

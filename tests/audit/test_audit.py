@@ -82,9 +82,9 @@ def test_what_kafkas_log_cannot_tell_is_unknown(found: Audit, kafka: Path, clean
 
 
 def test_the_page_has_the_matrix_and_every_check() -> None:
-    lines = re.findall(r"^\| ([SL]\d+) \| (.*?) \| (.*?) \| (.*?) \| .*\|$", PAGE, re.MULTILINE)
+    lines = re.findall(r"^\| ([SLC]\d+) \| (.*?) \| (.*?) \| (.*?) \| .*\|$", PAGE, re.MULTILINE)
     assert {row[0]: tuple(DECIDES.get(by, by) for by in row[1:]) for row in lines} == matrix.MATRIX
-    named = dict(re.findall(r"^\| ([a-z ]+) \| ((?:[SL]\d+)?) ?\| (?:records|journal) \|", PAGE, re.MULTILINE))
+    named = dict(re.findall(r"^\| ([a-z ]+) \| ((?:[SLC]\d+)?) ?\| (?:records|journal) \|", PAGE, re.MULTILINE))
     assert named == {check.name: check.id for check in CHECKS} | {"replay": "S23", "model": "S23"}
 
 

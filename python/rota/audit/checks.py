@@ -24,7 +24,7 @@ class Check(NamedTuple):
     """In words, for a report."""
 
 
-SHOWN = {"records": (JOURNAL, OFFSETS), "offsets": (OFFSETS,), "journal": (JOURNAL,)}
+SHOWN = {"records": (JOURNAL, OFFSETS), "journal": (JOURNAL,)}
 
 CHECKS = tuple(
     Check(name, identifier, VIOLATION if is_violation else OBSERVATION, SHOWN[shown], says)

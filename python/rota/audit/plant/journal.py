@@ -172,11 +172,24 @@ def _commits(entries: Entries, group: str) -> Iterator[tuple[int, int, dict[str,
                 break
 
 
+def _is_newer(entries: Entries, group: str) -> bool:
+    """Whether members speak the newer protocol."""
+    return any(entry.request("ConsumerGroupHeartbeat") is not None for _, entry in _of(entries, group))
+
+
 def commit_of_an_old_generation(entries: Entries, group: str) -> Entries | None:
     """A commit that was accepted was one of the generation before."""
     for at, _, asked in _commits(entries, group):
-        if asked["generation"] > 1:
+        if asked["generation"] > 1 and not _is_newer(entries, group):
             return _put(entries, at, asked_generation=asked["generation"] - 1)
+    return None
+
+
+def commit_not_fenced(entries: Entries, group: str) -> Entries | None:
+    """A commit that was accepted in a consumer group was one of a later epoch."""
+    for at, _, asked in _commits(entries, group):
+        if _is_newer(entries, group):
+            return _put(entries, at, asked_generation=asked["generation"] + 1)
     return None
 
 
@@ -365,6 +378,7 @@ FAULTS: dict[str, Fault] = {
     "told before durable": told_before_durable,
     "commit of an old generation": commit_of_an_old_generation,
     "commit of a departed member": commit_of_a_departed_member,
+    "commit not fenced": commit_not_fenced,
     "answer to a departed member": answer_to_a_departed_member,
     "replaced and not fenced": replaced_and_not_fenced,
     "answered twice": answered_twice,

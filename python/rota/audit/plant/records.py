@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,10 +10,16 @@ from typing import Any, NamedTuple
 from rota import _rota
 
 KIND = struct.Struct(">h")
-# Kinds of records of the newer consumer protocol, and of them what a member holds.
-NEWER, CURRENT = range(3, 9), 8
-# Behind the version, two epochs and the state there is the length of the list, plus one.
-ASSIGNED_AT = 2 + 4 + 4 + 1
+EPOCH = struct.Struct(">i")
+# Kinds of records of the newer consumer protocol: an epoch, the epoch of a target, a target, what a member holds.
+NEWER = range(3, 9)
+GROUP_EPOCH, TARGET_EPOCH, TARGET, CURRENT = 3, 6, 7, 8
+# Behind the version there is an epoch, or the length of a list, plus one. Behind two epochs and the state of a member
+# there is such a list, too.
+VALUE_AT = KIND.size
+STATE_AT = VALUE_AT + 2 * EPOCH.size
+ASSIGNED_AT = STATE_AT + 1
+EMPTY_LIST, NO_TAGS = b"\x01", b"\x00"
 TWIN = b"twin"
 
 
@@ -50,15 +57,93 @@ def _string(key: bytes, at: int) -> tuple[str, int]:
     return key[at + KIND.size : end].decode(), end
 
 
+def _newer(records: Records, group: str, kind: int) -> list[tuple[int, bytes]]:
+    """Places and values of a consumer group's records of one kind, without tombstones."""
+    found = []
+    for at, stored in enumerate(records):
+        if KIND.unpack_from(stored.key) == (kind,) and stored.value is not None and group_of(stored) == group:
+            found.append((at, stored.value))
+    return found
+
+
+def _is_followed(records: Records, group: str, at: int) -> bool:
+    """Whether a target's epoch follows in the same batch."""
+    rest = (KIND.unpack_from(stored.key)[0] for stored in records[at + 1 :] if group_of(stored) == group)
+    return next((kind for kind in rest if kind != TARGET), None) == TARGET_EPOCH
+
+
+def _twin(stored: Stored) -> Stored:
+    """The same of another member."""
+    _, end = _string(stored.key, KIND.size)
+    return stored._replace(key=stored.key[:end] + KIND.pack(len(TWIN)) + TWIN)
+
+
+def _insert(records: Records, at: int, stored: Stored) -> Records:
+    return [*records[: at + 1], stored, *records[at + 1 :]]
+
+
+def _later(value: bytes, by: int) -> bytes:
+    """The value with another epoch."""
+    (epoch,) = EPOCH.unpack_from(value, VALUE_AT)
+    return value[:VALUE_AT] + EPOCH.pack(epoch + by) + value[VALUE_AT + EPOCH.size :]
+
+
 def held_by_two(records: Records, group: str) -> Records | None:
     """A member of the newer protocol has what another one has."""
-    for at, stored in enumerate(records):
-        if KIND.unpack_from(stored.key) != (CURRENT,) or group_of(stored) != group or stored.value is None:
-            continue
-        if stored.value[ASSIGNED_AT] > 1:
-            _, end = _string(stored.key, KIND.size)
-            twin = stored._replace(key=stored.key[:end] + KIND.pack(len(TWIN)) + TWIN)
-            return [*records[: at + 1], twin, *records[at + 1 :]]
+    for at, value in _newer(records, group, CURRENT):
+        if value[ASSIGNED_AT] > 1:
+            return _insert(records, at, _twin(records[at]))
+    return None
+
+
+def epoch_back(records: Records, group: str) -> Records | None:
+    """An older group epoch comes again."""
+    for at, value in _newer(records, group, GROUP_EPOCH):
+        if EPOCH.unpack_from(value, VALUE_AT)[0] > 1:
+            return _insert(records, at, records[at]._replace(value=_later(value, -1)))
+    return None
+
+
+def epoch_ahead(records: Records, group: str) -> Records | None:
+    """The target is of a later epoch than the group."""
+    for at, value in _newer(records, group, TARGET_EPOCH):
+        return [*records[:at], records[at]._replace(value=_later(value, 1)), *records[at + 1 :]]
+    return None
+
+
+def member_epoch_back(records: Records, group: str) -> Records | None:
+    """An older epoch of a member comes again."""
+    for at, value in _newer(records, group, CURRENT):
+        if EPOCH.unpack_from(value, VALUE_AT)[0] > 1:
+            return _insert(records, at, records[at]._replace(value=_later(value, -1)))
+    return None
+
+
+def granted_too_early(records: Records, group: str) -> Records | None:
+    """A member gets a partition of a topic while it has to give up another one."""
+    for at, value in _newer(records, group, CURRENT):
+        held = [b"\x02" + b"planted topic id" + b"\x02" + EPOCH.pack(index) + NO_TAGS for index in (0, 1)]
+        early = value[:STATE_AT] + b"\x01" + b"".join(held) + NO_TAGS
+        return _insert(records, at, records[at]._replace(value=early))
+    return None
+
+
+def target_of_two(records: Records, group: str) -> Records | None:
+    """A member is to have what another one is to have."""
+    for at, value in _newer(records, group, TARGET):
+        if value[VALUE_AT] > 1 and _is_followed(records, group, at):
+            return _insert(records, at, _twin(records[at]))
+    return None
+
+
+def target_incomplete(records: Records, group: str) -> Records | None:
+    """Of two members that get a target, the first gets none."""
+    targets = _newer(records, group, TARGET)
+    for (at, value), (next_at, other) in itertools.pairwise(targets):
+        is_pair = records[at].key != records[next_at].key and _is_followed(records, group, at)
+        if is_pair and next_at == at + 1 and min(value[VALUE_AT], other[VALUE_AT]) > 1:
+            nothing = value[:VALUE_AT] + EMPTY_LIST + NO_TAGS
+            return [*records[:at], records[at]._replace(value=nothing), *records[at + 1 :]]
     return None
 
 
@@ -236,4 +321,10 @@ FAULTS: dict[str, Fault] = {
     "offset went back": offset_went_back,
     "storm": storm,
     "held by two": held_by_two,
+    "epoch back": epoch_back,
+    "epoch ahead": epoch_ahead,
+    "member epoch back": member_epoch_back,
+    "granted too early": granted_too_early,
+    "target of two": target_of_two,
+    "target incomplete": target_incomplete,
 }
