@@ -7,7 +7,8 @@ Keys and values are read from the segments and compared byte by byte, in order. 
 that metadata hashes must be equal, too. These alone may differ, and are written as constants (`masked`): ids that a
 server makes up, which have the same length on both; times; the version in record 16 (docs/consumer-protocol.md §15.2).
 The order is open of records of several members in one step, of topics and partitions in a value, and of members in the
-record of a classic group (docs/consumer-protocol.md §14.2 and §21), and so is which of several members leads a group that became classic.
+record of a classic group (docs/consumer-protocol.md §14.2 and §21), and so is which of several members leads a group
+that became classic.
 """
 
 from __future__ import annotations
