@@ -6,6 +6,7 @@ table of `rust/wire`.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -14,6 +15,9 @@ from typing import NamedTuple
 from tests.checks.tidy import ROOT
 
 PAGE = ROOT / "docs/generated/clients.md"
+NEWER_TESTS = ROOT / "tests/clients/test_newer_protocol.py"
+#: The clients of the newer protocol, by their names there.
+NEWER = {"LIBRDKAFKA": "librdkafka", "JAVA": "Java", "FRANZ_GO": "franz-go"}
 
 
 class Tested(NamedTuple):
@@ -83,6 +87,18 @@ def apis() -> list[tuple[str, str]]:
     ]
 
 
+def scenarios() -> dict[str, set[str]]:
+    """Each scenario of the newer protocol, and the clients that play it one by one; none if all play it together."""
+    found: dict[str, set[str]] = {}
+    for test in ast.parse(NEWER_TESTS.read_text()).body:
+        marks = [ast.unparse(mark) for mark in test.decorator_list] if isinstance(test, ast.FunctionDef) else []
+        for name in re.findall(r"mark\.scenario\('([^']+)'\)", " ".join(marks)):
+            families = [mark for mark in marks if mark.startswith("pytest.mark.parametrize('family'")]
+            alone = set(NEWER) if {"every_family", "every_member"} & set(marks) else set()
+            found.setdefault(name, set()).update(alone, *(re.findall(r"\b[A-Z_]+\b", mark) for mark in families))
+    return {name.partition(": ")[2]: found[name] for name in sorted(found)}
+
+
 def page() -> str:
     lines = [
         "# Clients and APIs",
@@ -95,6 +111,18 @@ def page() -> str:
         "| client | language | version | tests |",
         "|---|---|---|---|",
         *(f"| {one.client} | {one.language} | {one.version} | {one.tests} |" for one in clients()),
+        "",
+        "## Scenarios of the newer consumer protocol",
+        "",
+        "Played by `tests/clients/test_newer_protocol.py` on rota and, with `--broker HOST:PORT`, on Apache Kafka 4.4.",
+        "*Mixed*: all three in one group.",
+        "",
+        f"| scenario | {' | '.join(NEWER.values())} |",
+        f"|---|{'---|' * len(NEWER)}",
+        *(
+            f"| {name} | {' | '.join('yes' if each in alone else '' if alone else 'mixed' for each in NEWER)} |"
+            for name, alone in scenarios().items()
+        ),
         "",
         "## Versions of each API",
         "",

@@ -87,7 +87,7 @@ def test_a_static_member_that_restarts_gets_its_partitions_back(scene: Scene, fa
     assert steady.callbacks() == told, steady.story()
 
 
-@pytest.mark.scenario("45 newer protocol: static restart")
+@pytest.mark.scenario("45 newer protocol: static member that leaves without its instance id")
 @pytest.mark.parametrize("family", [FRANZ_GO], ids=lambda family: family.name)
 def test_a_member_that_leaves_for_a_while_without_its_instance_id_is_refused(scene: Scene, family: Family) -> None:
     # franz-go 1.22.2 does not send it: its static members stay until their sessions end.
@@ -183,13 +183,14 @@ class Slow(Thread):
 
 
 @pytest.mark.scenario("52 newer protocol: slow revocation")
-def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed(scene: Scene) -> None:
+@pytest.mark.parametrize("family", [LIBRDKAFKA], ids=lambda family: family.name)
+def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed(scene: Scene, family: Family) -> None:
     topic = scene.topic(4)
     slow = Slow(scene, topic)
     slow.start()
     try:
         eventually(lambda: slow.owned == 4, SETTLE_WITHIN_S, "the slow member owns everything")
-        other = newer(scene, LIBRDKAFKA, [topic])
+        other = newer(scene, family, [topic])
         scene.settles([other], partitions_of(topic, 4))
         slow.done.set()
         eventually(lambda: slow.lost, SETTLE_WITHIN_S, "the slow member is told of its loss", other.story)
