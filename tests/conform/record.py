@@ -2,7 +2,8 @@
 
 The recordings are SYSTEM-VERSION.json in python/rota/conform/recorded, where `rota conform` needs them, or in
 tests/conform/rivals; each is made from nothing, but for the rows that --longest leaves out, which stay as they were
-recorded. With --check nothing is kept: exit code 1 if rota answers differently from Apache Kafka, without an explanation.
+recorded. With --check nothing is kept: exit code 1 if rota answers differently from Apache Kafka, without an
+explanation.
 """
 
 from __future__ import annotations
