@@ -20,6 +20,9 @@ CONSUMER = "consumer"
 PLACES = 8
 """Partitions of a topic that one line names."""
 
+WATCH_S = 5.0
+HISTORY_S = 3_600.0
+
 DEFAULT_ADDRESS = "127.0.0.1:9644"
 TOKEN_VARIABLE = "ROTA_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 HTTP_TOKEN_VARIABLE = "ROTA_HTTP_TOKEN"  # noqa: S105 - the name of a variable
@@ -56,6 +59,34 @@ ControlToken = Annotated[
         " command line.",
     ),
 ]
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Ask any Kafka broker instead, by its protocol and the records of the group.",
+    ),
+]
+Watch = Annotated[
+    float,
+    typer.Option(
+        "--watch", min=0, max=3600, metavar="SECONDS", help="With --bootstrap-server: how long to watch offsets."
+    ),
+]
+History = Annotated[
+    float,
+    typer.Option(
+        "--history", min=0, max=31_536_000, metavar="SECONDS", help="With --bootstrap-server: how far to look back."
+    ),
+]
+BrokerConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Properties of a Kafka client: TLS and SASL of --bootstrap-server, TLS of https://.",
+    ),
+]
 
 
 def why(
@@ -69,9 +100,12 @@ def why(
         str | None,
         typer.Option(metavar="TIME", help="With --from: the time to explain, such as 2026-01-31T13:30:20, UTC."),
     ] = None,
+    bootstrap_server: BootstrapServer = None,
+    watch_s: Watch = WATCH_S,
+    history_s: History = HISTORY_S,
     http_token: HttpToken = None,
     control_token: ControlToken = None,
-    command_config: CommandConfig = None,
+    command_config: BrokerConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Explain a group's state: since when, which members it waits for and until when, and what caused it. The first
@@ -85,7 +119,15 @@ def why(
       rota why orders --http https://kafka.test:9644 --command-config client.properties
       rota why orders --json | jq -r .why.sentence
       rota why orders --from data --at 2026-01-31T13:30:20
+      rota why orders --bootstrap-server kafka:9092 --watch 30
     """
+    if bootstrap_server is not None:
+        if from_ is not None or at is not None:
+            exits.fail(exits.MISUSED, "--bootstrap-server asks a broker: leave out --from and --at")
+        from rota.why.broker.command import why_elsewhere
+
+        why_elsewhere(group, bootstrap_server, command_config, watch_s, history_s, as_json=as_json)
+        return
     from rota.http import client
 
     if from_ is not None:

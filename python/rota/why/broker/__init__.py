@@ -1,0 +1,1 @@
+"""`rota why GROUP --bootstrap-server`: what any Kafka broker tells about a group (docs/why.md)."""

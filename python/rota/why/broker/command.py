@@ -1,0 +1,30 @@
+"""`rota why GROUP --bootstrap-server HOST:PORT`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import typer
+
+from rota.groups.options import TIMEOUT_MS, connected, ending
+from rota.progress import Lines
+from rota.why.broker import asking, explaining
+
+
+def why_elsewhere(
+    group: str, bootstrap_server: str, config: Path | None, watch_s: float, history_s: float, *, as_json: bool
+) -> None:
+    """Watch a group of any Kafka broker, read its records, and print what they tell."""
+    with ExitStack() as stack:
+        stack.enter_context(ending(as_json))
+        tell = (lambda _: None) if sys.stderr.isatty() else stack.enter_context(Lines())
+        cluster = stack.enter_context(connected(bootstrap_server, config, None, TIMEOUT_MS))
+        looks = asking.looks(cluster, group, watch_s, tell, time.sleep)
+        since_ms = int((time.time() - history_s) * 1_000)
+        history, unreadable = asking.history(cluster, group, since_ms, tell)
+        told = explaining.report(looks, history, history_s, unreadable)
+    typer.echo(json.dumps(explaining.as_json(told), indent=2) if as_json else "\n".join(explaining.text(told)))
