@@ -27,10 +27,11 @@ def ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | None) ->
         return write_ended(s, flying, what, error)
     if what.downgrade and error is None:
         return write_ended(_become_classic(s, group_id, what.downgrade), flying, what, error)
-    if what.downgrade and what.downgrade.gone and error in TOO_LARGE:
-        s = write_ended(s, flying, replace(what, answers=()), error)
+    if what.downgrade and error in TOO_LARGE:
+        gone = what.downgrade.gone
+        s = write_ended(s, flying, replace(what, answers=()) if gone else what, error)
         s = put(s, group_id, replace(s.consumers[group_id], too_many=len(what.downgrade.group.members)))
-        return remove(s, group_id, what.downgrade.gone, *what.answers, lost=what.lost)
+        return remove(s, group_id, gone, *what.answers, lost=what.lost) if gone else s
     if what.upgraded and error:
         return refused(_return(write_ended(s, flying, replace(what, answers=()), error), what.upgraded), what, error)
     s = write_ended(s, flying, what, error)
