@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rota_engine::HistoryId;
+pub use rota_contract::sequences::history;
 use rota_etcd::{Config, EtcdEngine};
 
 use crate::etcd::{Etcd, PATIENCE, is_installed};
@@ -61,11 +61,4 @@ pub async fn open(config: &Config) -> EtcdEngine {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-/// The history that the engine has.
-pub async fn history(engine: &EtcdEngine) -> HistoryId {
-    let mut views = engine.views();
-    let view = tokio::time::timeout(PATIENCE, views.wait_for(Option::is_some)).await.expect("a view in time");
-    view.expect("a watch").as_ref().expect("an image").meta.history
 }

@@ -2,10 +2,8 @@
 //! every test passes and says that it was skipped; `TEST_ETCD=required` makes this a failure.
 
 mod access;
-mod answers;
 mod engines;
 mod etcd;
-mod generate;
 mod members;
 mod sequences;
 mod space;

@@ -1,35 +1,38 @@
-//! The same request on a store in memory and on etcd, and whether both say the same.
+//! The same request on a store in memory and on a real engine, and whether both say the same.
 //!
-//! Revisions are other numbers in etcd. A revision that the store has given to a write stands for the one that etcd has
-//! given to the same write: requests and answers are translated.
+//! Revisions are other numbers in a real engine. A revision that the store has given to a write stands for the one that the
+//! engine has given to the same write: requests and answers are translated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rota_cluster::Engine;
 use rota_engine::{
     Answer, Body, HistoryId, Memory, Outcome, Prev, Request, Revision, Token,
     requests::{Appended, Claimed, Content, Fence, HeadPut, NotePut, Registered, append::Verdict},
 };
-use rota_etcd::EtcdEngine;
 
-/// A store and an etcd that get the same requests.
-pub struct Both {
+/// A store and an engine that get the same requests.
+pub struct Both<E> {
+    /// The store.
     pub memory: Memory,
-    pub etcd: EtcdEngine,
-    /// etcd's revisions by the store's.
+    /// The engine.
+    pub engine: E,
+    /// The engine's revisions by the store's.
     revisions: BTreeMap<Revision, Revision>,
-    /// etcd's before the call, and after it: appends that go together have one revision.
+    /// The engine's before the call, and after it: appends that go together may have one revision.
     last: Revision,
     newest: Revision,
     /// What happened: a suite in which a kind of answer never occurs says nothing about it.
     pub events: BTreeSet<String>,
 }
 
-impl Both {
-    pub fn new(history: HistoryId, etcd: EtcdEngine) -> Both {
+impl<E: Engine> Both<E> {
+    /// Both without content.
+    pub fn new(history: HistoryId, engine: E) -> Both<E> {
         let memory = Memory::new(history);
         Both {
             memory,
-            etcd,
+            engine,
             revisions: BTreeMap::new(),
             last: Revision(0),
             newest: Revision(0),
@@ -39,17 +42,17 @@ impl Both {
 
     /// Sends one request to both.
     pub async fn ask(&mut self, request: &Request) -> Answer {
-        let mut sent = vec![self.for_etcd(request)];
-        let outcome = self.etcd.call(&sent[0]).await;
+        let mut sent = vec![self.for_the_engine(request)];
+        let outcome = self.engine.call(&sent[0]).await;
         let answer = self.compare(request, &sent.remove(0), outcome);
         self.last = self.newest;
         answer
     }
 
-    /// Sends appends to both; etcd gets them together.
+    /// Sends appends to both; the engine gets them together.
     pub async fn ask_all(&mut self, requests: &[Request]) -> Vec<Answer> {
-        let sent: Vec<Request> = requests.iter().map(|request| self.for_etcd(request)).collect();
-        let outcomes = self.etcd.append_all(0, &sent).await;
+        let sent: Vec<Request> = requests.iter().map(|request| self.for_the_engine(request)).collect();
+        let outcomes = self.engine.append_all(0, &sent).await;
         assert_eq!(outcomes.len(), requests.len());
         let asked = requests.iter().zip(&sent).zip(outcomes);
         let answers = asked.map(|((request, sent), outcome)| self.compare(request, sent, outcome)).collect();
@@ -61,15 +64,15 @@ impl Both {
         let before = self.memory.store().view.revision;
         let expected = self.memory.call(request);
         let Outcome::Answered(answer) = outcome else {
-            panic!("{request:?}: no answer of etcd: {outcome:?}, {:?}", self.etcd.trouble())
+            panic!("{request:?}: no answer of the engine: {outcome:?}, {:?}", self.engine.trouble())
         };
-        assert!(answer.revision >= self.last, "{request:?}: etcd's revision fell from {:?}", self.last);
+        assert!(answer.revision >= self.last, "{request:?}: the engine's revision fell from {:?}", self.last);
         if expected.revision > before {
-            assert!(answer.revision > self.last || is_deletion(&request.body), "{request:?}: etcd wrote nothing");
+            assert!(answer.revision > self.last || is_deletion(&request.body), "{request:?}: the engine wrote nothing");
             self.revisions.insert(expected.revision, answer.revision);
         }
         self.newest = answer.revision;
-        let translated = self.content_for_etcd(&expected.content);
+        let translated = self.content_for_the_engine(&expected.content);
         if !matches!((&translated, &answer.content), (Content::Used(_), Content::Used(_))) {
             assert_eq!(answer.content, translated, "{request:?}, sent as {sent:?}");
         }
@@ -77,7 +80,7 @@ impl Both {
         expected
     }
 
-    /// etcd's revision of a write. One that no write has is one of no write in etcd.
+    /// The engine's revision of a write. One that no write has is one of no write in the engine.
     fn revision(&self, revision: Revision) -> Revision {
         self.revisions.get(&revision).copied().unwrap_or(Revision(revision.0 + (1 << 40)))
     }
@@ -90,7 +93,7 @@ impl Both {
         }
     }
 
-    fn for_etcd(&self, request: &Request) -> Request {
+    fn for_the_engine(&self, request: &Request) -> Request {
         let mut request = request.clone();
         match &mut request.body {
             Body::Append(append) => append.prev = self.prev(append.prev),
@@ -103,7 +106,7 @@ impl Both {
         request
     }
 
-    fn content_for_etcd(&self, content: &Content) -> Content {
+    fn content_for_the_engine(&self, content: &Content) -> Content {
         let mut content = content.clone();
         match &mut content {
             Content::Registered(Registered::As(view)) => view.revision = self.revision(view.revision),
@@ -136,7 +139,7 @@ fn token_of(body: &mut Body) -> Option<&mut Token> {
     }
 }
 
-/// Deletions of nothing give out no revision in etcd.
+/// Deletions of nothing may give out no revision.
 fn is_deletion(body: &Body) -> bool {
     matches!(body, Body::Trim(_) | Body::Sweep(_))
 }

@@ -20,6 +20,7 @@ const PARTITIONS: u64 = 3;
 pub struct Random(pub u64);
 
 impl Random {
+    /// The next one.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -28,6 +29,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// One below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -37,6 +39,7 @@ impl Random {
         self.below(100) < percent
     }
 
+    /// One of these.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
         let bound = choices.len() as u64;
         (bound > 0).then(|| choices[self.below(bound) as usize])
@@ -45,6 +48,7 @@ impl Random {
 
 /// Makes requests.
 pub struct Generator {
+    /// What decides.
     pub random: Random,
     history: HistoryId,
     /// Everything that was asked, for twins.
@@ -60,6 +64,7 @@ pub struct Generator {
 }
 
 impl Generator {
+    /// The same requests for the same seed.
     pub fn new(seed: u64, history: HistoryId) -> Generator {
         Generator {
             random: Random(seed),

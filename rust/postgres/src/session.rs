@@ -1,0 +1,172 @@
+//! One connection to a database, ready for requests.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, PoisonError,
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Notify,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Connection, NoTls, Statement,
+    config::TargetSessionAttrs,
+    error::Severity,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{
+    failure::Failure,
+    requests::{append, chunk},
+    settings::{self, Durability, Isolation},
+    sql::Told,
+    url::{Config, Endpoint},
+};
+
+/// A request to cancel is one message.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// What the connection's task tells.
+#[derive(Debug, Default)]
+struct Heard {
+    /// A warning: the database gave up waiting for its standbys.
+    warning: Mutex<Option<String>>,
+    /// A notification came, or the connection is over.
+    news: Notify,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Session {
+    client: Client,
+    heard: Arc<Heard>,
+    connection: JoinHandle<()>,
+    tls: Option<Arc<rustls::ClientConfig>>,
+    /// What the database says of itself.
+    pub durability: Durability,
+    prepared: tokio::sync::OnceCell<(Statement, Statement)>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+impl Session {
+    /// Connects, and refuses a database that loses what it has confirmed.
+    pub async fn open(
+        config: &Config,
+        endpoints: &[Endpoint],
+        attributes: TargetSessionAttrs,
+        isolation: Isolation,
+    ) -> Result<Session, Failure> {
+        let (address, heard) = (config.client(endpoints, attributes), Arc::<Heard>::default());
+        let (client, connection) = match &config.tls {
+            None => {
+                let (client, connection) = address.connect(NoTls).await?;
+                (client, tokio::spawn(carry(connection, Arc::clone(&heard))))
+            }
+            Some(tls) => {
+                let (client, connection) = address.connect(MakeRustlsConnect::new((**tls).clone())).await?;
+                (client, tokio::spawn(carry(connection, Arc::clone(&heard))))
+            }
+        };
+        let begun = settings::begin(&client, isolation).await;
+        let durability = begun.inspect_err(|_| connection.abort())?;
+        // What was said before concerns no request, such as a warning about collations.
+        *lock(&heard.warning) = None;
+        let (tls, prepared) = (config.tls.clone(), tokio::sync::OnceCell::new());
+        Ok(Session { client, heard, connection, tls, durability, prepared })
+    }
+
+    /// As [`open`](Session::open), to the host that takes writes, with the tables of the cluster.
+    pub async fn of_cluster(config: &Config, isolation: Isolation) -> Result<Session, Failure> {
+        let session = Session::open(config, &config.endpoints, TargetSessionAttrs::ReadWrite, isolation).await?;
+        let chosen = settings::choose(&session.client, &config.schema).await;
+        chosen.map_err(|unusable| unusable.failure(config))?;
+        Ok(session)
+    }
+
+    /// The client, for statements with parameters.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The client, for a transaction of several messages.
+    pub fn client_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Carries statements out as one transaction: one message has all of them.
+    pub async fn ask(&self, statements: &str) -> Result<Told, Failure> {
+        Ok(Told::new(self.client.simple_query(statements).await?))
+    }
+
+    /// The statement of appends, and that of chunks.
+    pub async fn prepared(&self) -> Result<&(Statement, Statement), Failure> {
+        let prepare = || async {
+            let append = self.client.prepare(append::STATEMENT).await?;
+            Ok((append, self.client.prepare(chunk::STATEMENT).await?))
+        };
+        self.prepared.get_or_try_init(prepare).await
+    }
+
+    /// Whether nothing can be asked any more.
+    pub fn is_over(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// What the database warned of. It warns that it gave up waiting for its standbys before it confirms a transaction.
+    pub fn warning(&self) -> Option<String> {
+        lock(&self.heard.warning).clone()
+    }
+
+    /// Waits for a notification, or for the connection's end.
+    pub async fn news(&self) {
+        self.heard.news.notified().await;
+    }
+
+    /// Asks the database to stop what it does for this session, so that nothing piles up in a database that hangs.
+    pub fn cancel(&self) {
+        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
+        tokio::spawn(async move {
+            let cancelled = async {
+                match tls {
+                    None => cancel.cancel_query(NoTls).await,
+                    Some(tls) => cancel.cancel_query(MakeRustlsConnect::new((*tls).clone())).await,
+                }
+            };
+            // The database may be gone: then nothing piles up.
+            let _ended = timeout(CANCEL, cancelled).await;
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Carries a connection's messages until it ends.
+async fn carry<S, T>(mut connection: Connection<S, T>, heard: Arc<Heard>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+                *lock(&heard.warning) = Some(notice.message().to_owned());
+            }
+            AsyncMessage::Notification(_) => heard.news.notify_one(),
+            _ => {}
+        }
+    }
+    heard.news.notify_one();
+}

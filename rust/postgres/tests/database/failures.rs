@@ -1,0 +1,105 @@
+//! A database that crashes, sleeps or goes back: what is answered is in the log, once.
+
+use rota_contract::{
+    owner::{Owner, call},
+    sequences::history,
+};
+use rota_engine::{
+    Body, HistoryId, NodeId, Outcome, Request,
+    requests::{AcceptLoss, Appended, Content, append::Verdict},
+};
+
+use crate::{
+    engines::{impatient, open, run},
+    server::Server,
+};
+
+#[test]
+fn appends_survive_a_crash() {
+    run(|| async {
+        let mut server = Server::start(&[]);
+        let mut owner = Owner::new(open(&impatient(&[&server])).await).await;
+        owner.append_many(30).await;
+        // The append is on its way when the database dies.
+        let append = owner.next_append(100_000);
+        let request = Request { history: owner.history, body: Body::Append(append.clone()) };
+        let engine = owner.engine.clone();
+        let sent = tokio::spawn(async move { engine.append_all(0, &[request]).await });
+        tokio::task::yield_now().await;
+        server.kill();
+        sent.await.expect("the call ends");
+        let request = Request { history: owner.history, body: Body::Append(append.clone()) };
+        assert_eq!(owner.engine.append_all(0, &[request]).await, [Outcome::Unknown]);
+        assert!(owner.engine.trouble().is_some());
+        server.restart();
+        let verdict = owner.settle(append).await;
+        assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+        owner.append_many(10).await;
+        assert_eq!(owner.check().await.entries.len(), 41);
+        assert_eq!(owner.engine.trouble(), None);
+    });
+}
+
+#[test]
+fn a_database_that_sleeps_answers_nothing_and_loses_nothing() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let mut owner = Owner::new(open(&impatient(&[&server])).await).await;
+        owner.append_many(10).await;
+        server.signal_all("STOP");
+        let append = owner.next_append(100);
+        let request = Request { history: owner.history, body: Body::Append(append.clone()) };
+        for _ in 0..3 {
+            assert_eq!(owner.engine.append_all(0, std::slice::from_ref(&request)).await, [Outcome::Unknown]);
+        }
+        server.signal_all("CONT");
+        let verdict = owner.settle(append).await;
+        assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+        owner.append_many(10).await;
+        assert_eq!(owner.check().await.entries.len(), 21);
+    });
+}
+
+#[test]
+fn an_owner_that_outlives_a_restore_sees_that_the_engine_went_back() {
+    run(|| async {
+        let mut server = Server::start(&[]);
+        let mut owner = Owner::new(open(&impatient(&[&server])).await).await;
+        owner.append_many(5).await;
+        server.kill();
+        server.back_up();
+        server.restart();
+        owner.append_many(5).await;
+        server.kill();
+        server.restore();
+        server.restart();
+        assert_eq!(owner.append(10).await, Verdict::WentBack);
+        let begin = HistoryId(77);
+        let loss = Body::AcceptLoss(AcceptLoss { lost: owner.history, begin });
+        assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
+        let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
+        assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+    });
+}
+
+/// After a restore revisions are given out again, so the fence is no revision.
+#[test]
+fn an_owner_is_fenced_after_a_restore_although_the_next_claim_has_its_revision() {
+    run(|| async {
+        let mut server = Server::start(&[]);
+        let engine = open(&impatient(&[&server])).await;
+        history(&engine).await;
+        server.kill();
+        server.back_up();
+        server.restart();
+        let first = Owner::of(engine.clone(), NodeId(1)).await;
+        server.kill();
+        server.restore();
+        server.restart();
+        let second = Owner::of(engine.clone(), NodeId(2)).await;
+        assert_eq!(first.token.claimed, second.token.claimed);
+        let late = call(&engine, first.history, Body::Append(first.next_append(10))).await;
+        let part = Some(second.token.part());
+        assert_eq!(late, Content::Appended(Appended::Refused { part, entry: None }));
+    });
+}

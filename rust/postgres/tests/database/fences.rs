@@ -1,0 +1,122 @@
+//! Owners that change while appends are under way.
+
+use rota_contract::owner::{Owner, PARTITION, call};
+use rota_engine::{
+    Body, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
+    requests::{
+        AcceptLoss, Append, Appended, Claim, Claimed, Content, HeadPut, PutChunk, PutHead, Read, Silence, append::Verdict,
+    },
+};
+use rota_postgres::PostgresEngine;
+
+use crate::{
+    engines::{config, open, run},
+    server::Server,
+};
+
+const ROUNDS: i32 = 60;
+
+/// Appends until the partition is lost. Returns the offset after the last one that was written.
+async fn append_until_fenced(engine: PostgresEngine, mut append: Append, history: rota_engine::HistoryId) -> i64 {
+    loop {
+        let request = Request { history, body: Body::Append(append.clone()) };
+        let outcomes = engine.append_all(0, &[request]).await;
+        let Outcome::Answered(answer) = &outcomes[0] else { panic!("{:?}", engine.trouble()) };
+        let Content::Appended(appended) = &answer.content else { panic!("{answer:?}") };
+        match append.verdict(appended) {
+            Verdict::Applied(revision) => {
+                append.prev = Prev::Entry(append.base_offset, revision);
+                append.base_offset += 1;
+                append.nonce.0 += 1;
+            }
+            Verdict::Fenced => return append.base_offset,
+            Verdict::WentBack => panic!("{answer:?}"),
+        }
+    }
+}
+
+/// Waits until an append of this round is written.
+async fn until_longer(engine: &PostgresEngine, history: rota_engine::HistoryId, end: i64) {
+    loop {
+        let read = call(engine, history, Body::Read(Read { partition: PARTITION })).await;
+        let Content::Contents(contents) = read else { panic!("{read:?}") };
+        if contents.log.end().expect("a log without holes") > end {
+            return;
+        }
+    }
+}
+
+async fn claim(engine: &PostgresEngine, history: rota_engine::HistoryId, seen: Token, node: i32) -> Token {
+    let (node, incarnation) = (NodeId(node), Incarnation(node as u128));
+    let claim = Claim { partition: PARTITION, seen: Some(seen.part()), silence: Silence::NotNeeded, node, incarnation };
+    match call(engine, history, Body::Claim(claim)).await {
+        Content::Claimed(Claimed::Owner(token)) => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn after_a_claim_no_append_of_an_earlier_owner_is_written() {
+    run(|| async {
+        let server = Server::start(&["synchronous_commit=off"]);
+        let (one, two) = {
+            let config = config(&[&server]);
+            (open(&config).await, open(&config).await)
+        };
+        let owner = Owner::new(one).await;
+        let (engine, history) = (owner.engine.clone(), owner.history);
+        let (mut append, mut token) = (owner.next_append(2_000), owner.token);
+        let mut written = 0;
+        for round in 2..ROUNDS {
+            let appending = tokio::spawn(append_until_fenced(engine.clone(), append.clone(), history));
+            until_longer(&two, history, written).await;
+            token = claim(&two, history, token, round).await;
+            let read = call(&two, history, Body::Read(Read { partition: PARTITION })).await;
+            let Content::Contents(contents) = read else { panic!("{read:?}") };
+            let end = contents.log.end().expect("a log without holes");
+            assert_eq!(appending.await.expect("the appends end"), end, "round {round}");
+            let (last, entry) = contents.log.entries.last_key_value().expect("an entry");
+            append.prev = Prev::Entry(*last, entry.revision);
+            (append.base_offset, append.token) = (end, token);
+            append.nonce.0 += 1_000_000;
+            written = end;
+        }
+        assert!(written > i64::from(ROUNDS), "{written}");
+    });
+}
+
+#[test]
+fn an_append_that_began_before_a_trim_does_not_bring_an_entry_back() {
+    run(|| async {
+        let server = Server::start(&["synchronous_commit=off"]);
+        let mut owner = Owner::new(open(&config(&[&server])).await).await;
+        let first = owner.next_append(10);
+        owner.append_many(3).await;
+        let chunk = vec![1, 2, 3];
+        let head = SnapshotHead { upto: 3, epoch: owner.token.epoch, chunks: 1, checksum: checksum([&chunk]) };
+        let put = PutChunk { partition: PARTITION, token: owner.token, upto: 3, index: 0, bytes: chunk };
+        call(&owner.engine, owner.history, Body::Chunk(put)).await;
+        let put = PutHead { partition: PARTITION, token: owner.token, replaces: None, prev: owner.prev, head };
+        assert_eq!(call(&owner.engine, owner.history, Body::Head(put)).await, Content::HeadPut(HeadPut::Written));
+        let twin = call(&owner.engine, owner.history, Body::Append(first)).await;
+        assert!(matches!(twin, Content::Appended(Appended::Refused { entry: None, .. })), "{twin:?}");
+        owner.append_many(1).await;
+        let read = call(&owner.engine, owner.history, Body::Read(Read { partition: PARTITION })).await;
+        let Content::Contents(contents) = read else { panic!("{read:?}") };
+        assert_eq!(contents.log.entries.into_keys().collect::<Vec<_>>(), [2, 3]);
+    });
+}
+
+#[test]
+fn an_append_of_a_lost_history_waits_for_nobody() {
+    run(|| async {
+        let server = Server::start(&["synchronous_commit=off"]);
+        let mut owner = Owner::new(open(&config(&[&server])).await).await;
+        owner.append_many(2).await;
+        let begin = rota_engine::HistoryId(77);
+        let loss = Body::AcceptLoss(AcceptLoss { lost: owner.history, begin });
+        assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
+        let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
+        assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+    });
+}
