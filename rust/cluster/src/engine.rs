@@ -29,4 +29,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Why the engine does not answer at present, for operators; `None` if it does.
     fn trouble(&self) -> Option<String>;
+
+    /// What operators have to know of the engine although it answers, such as that it may lose what it confirmed.
+    fn warning(&self) -> Option<String> {
+        None
+    }
 }

@@ -11,6 +11,7 @@
 //! | [`notes`] | what nodes write beside the protocol: addresses, plan, settings |
 //! | [`planner`] | which node should have which partition |
 //! | [`operator`] | what an operator asks, as notes |
+//! | [`operating`] | an engine as an operator reaches it |
 //! | [`ClusterStats`] | counts for metrics |
 
 // Layers, lowest first. A module imports from its own layer and from the layers above it in this list; a test checks
@@ -29,6 +30,9 @@ mod members;
 mod memory;
 mod stats;
 mod table;
+
+// An operator's calls.
+pub mod operating;
 
 // What a host shares with the serving thread.
 mod messages;

@@ -69,6 +69,8 @@ pub struct ClusterTable {
     pub standing: Standing,
     /// Why the engine does not answer at present.
     pub trouble: Option<String>,
+    /// What operators have to know of the engine although it answers.
+    pub warning: Option<String>,
     /// Partitions that this node found damaged, with the damage.
     pub damaged: Vec<(PartitionId, String)>,
 }

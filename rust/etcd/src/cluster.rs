@@ -1,12 +1,15 @@
-//! The engine as a node of a cluster uses it.
+//! The engine as nodes and operators of a cluster use it.
 
 use std::sync::Arc;
 
-use rota_cluster::{Engine, Pending};
+use rota_cluster::{
+    Engine, Pending,
+    operating::{Member, MemberStatus, Operated},
+};
 use rota_engine::{Outcome, Request, View};
 use tokio::sync::watch;
 
-use crate::engine::EtcdEngine;
+use crate::{engine::EtcdEngine, mend::Alarm, space};
 
 impl Engine for EtcdEngine {
     fn name(&self) -> String {
@@ -28,4 +31,53 @@ impl Engine for EtcdEngine {
     fn trouble(&self) -> Option<String> {
         EtcdEngine::trouble(self)
     }
+}
+
+impl Operated for EtcdEngine {
+    fn kind(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn image(&self) -> Pending<'_, Result<View, String>> {
+        Box::pin(async { EtcdEngine::image(self).await.map_err(|failure| failure.to_string()) })
+    }
+
+    fn members(&self) -> Pending<'_, Vec<Member>> {
+        Box::pin(async { EtcdEngine::members(self).await.into_iter().map(member).collect() })
+    }
+
+    fn alarms(&self) -> Pending<'_, Result<Vec<(u64, &'static str)>, String>> {
+        Box::pin(async {
+            let alarms = EtcdEngine::alarms(self).await.map_err(|failure| failure.to_string())?;
+            Ok(alarms.into_iter().map(|(member, alarm)| (member, name_of(alarm))).collect())
+        })
+    }
+
+    /// Everything before the present revision is forgotten.
+    fn mend<'a>(&'a self, tell: &'a mut (dyn FnMut(&str) + Send)) -> Pending<'a, Result<(), String>> {
+        Box::pin(async {
+            let revision = Operated::image(self).await?.revision;
+            EtcdEngine::mend(self, revision, tell).await.map_err(|failure| failure.to_string())
+        })
+    }
+}
+
+fn name_of(alarm: Alarm) -> &'static str {
+    match alarm {
+        Alarm::NoSpace => "NOSPACE",
+        Alarm::Corrupt => "CORRUPT",
+    }
+}
+
+fn member(member: space::Member) -> Member {
+    let space::Member { endpoint, status } = member;
+    let status = status.map_err(|failure| failure.to_string());
+    let status = status.map(|space::MemberStatus { id, version, leads, used, errors }| MemberStatus {
+        id,
+        version,
+        leads,
+        used,
+        errors,
+    });
+    Member { address: endpoint.to_string(), status }
 }

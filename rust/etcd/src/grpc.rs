@@ -17,6 +17,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::url::Endpoint;
 
+/// What grpc-go asks for within TLS.
+pub const ALPN: &str = "h2";
+
 /// Answers have at most so many bytes. Pages of a load have about 4 MiB, and one more entry.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 const FRAME_HEADER_BYTES: usize = 5;

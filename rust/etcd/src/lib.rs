@@ -18,7 +18,6 @@
 
 // What etcd speaks.
 pub mod proto;
-pub mod tls;
 pub mod url;
 pub mod version;
 
@@ -42,15 +41,13 @@ pub mod watch;
 
 pub mod engine;
 
-mod cluster;
 pub mod mend;
-pub mod operator;
+
+mod cluster;
 
 pub use compaction::CompactionSchedule;
 pub use engine::{EtcdEngine, FORMAT, OpenError};
-pub use grpc::Failure;
+pub use grpc::{ALPN, Failure};
 pub use mend::Alarm;
-pub use operator::{ChangeError, Operator};
 pub use space::{Member, MemberStatus};
-pub use tls::ClientTlsFiles;
 pub use url::{BadUrl, Config, Endpoint, User};

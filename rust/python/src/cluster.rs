@@ -13,9 +13,10 @@ use pyo3::{
 };
 use rota_cluster::{ClusterStats, ClusterTable, Engine, Faults, MemoryLink, NodeRow, PartitionRow, Pending, Standing};
 use rota_engine::{HistoryId, NodeId};
-use rota_etcd::{ClientTlsFiles, Config, EtcdEngine, User};
+use rota_etcd::EtcdEngine;
 use rota_log::BOUNDS_SECONDS;
-use rota_security::pem::Source;
+use rota_postgres::{PostgresEngine, url::is_postgres};
+use rota_security::{client_tls::ClientTlsFiles, pem::Source};
 use rota_server::{Cluster, ConnectTo, EngineConfig};
 
 /// An engine in memory that servers of one process share, for tests.
@@ -71,46 +72,72 @@ impl MemoryEngine {
 pub enum EngineArgument<'py> {
     /// In memory.
     Memory(PyRef<'py, MemoryEngine>),
-    /// `etcd://HOST:PORT,.../PREFIX`.
+    /// `etcd://HOST:PORT,.../PREFIX` or `postgres://HOST:PORT,.../DATABASE`.
     Url(String),
 }
 
-/// CAs of the members, rota's certificate and its key, each PEM text or a path, and user and password.
+/// CAs of the engine's certificates, rota's certificate and its key, each PEM text or a path, and user and password.
 pub type EngineAccess = (Option<String>, Option<String>, Option<String>, Option<(String, String)>);
 
 /// Engine, node id, TTL in milliseconds, and how the engine is accessed.
 pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64, EngineAccess);
 
-/// Returns how an etcd is reached. Errors: the URL is malformed, a file is wrong, or something is missing.
-pub fn etcd_config(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<Config> {
-    let wrong = PyValueError::new_err::<String>;
+/// How a real engine is reached.
+pub enum EngineAt {
+    /// etcd.
+    Etcd(rota_etcd::Config),
+    /// PostgreSQL.
+    Postgres(rota_postgres::Config),
+}
+
+fn wrong(why: impl ToString) -> PyErr {
+    PyValueError::new_err(why.to_string())
+}
+
+/// The files that connections to an engine need; `None` without TLS.
+fn tls_files(ca: Option<String>, cert: Option<String>, key: Option<String>) -> PyResult<Option<ClientTlsFiles>> {
     let identity = match (cert, key) {
         (Some(cert), key) => {
             let key = key.unwrap_or_else(|| cert.clone());
             Some((Source::given_as("engine_cert", cert), Source::given_as("engine_key", key)))
         }
         (None, None) => None,
-        (None, Some(_)) => return Err(wrong("the engine has a key and no certificate: give both".to_owned())),
+        (None, Some(_)) => return Err(wrong("the engine has a key and no certificate: give both")),
     };
-    let tls = match (ca, identity) {
-        (Some(ca), identity) => {
-            let files = ClientTlsFiles { ca: Source::given_as("engine_ca", ca), identity };
-            Some(files.load().map_err(|error| wrong(error.to_string()))?)
-        }
-        (None, None) => None,
-        (None, Some(_)) => return Err(wrong("the engine has a certificate and no CA: give both".to_owned())),
-    };
-    let mut config = Config::parse(url, tls).map_err(|error| wrong(error.to_string()))?;
-    if let Some((name, password)) = user {
-        if config.user.is_some() {
-            return Err(wrong(format!("engine {}: its URL has a user, too: give one of them", config.name())));
-        }
-        config.user = Some(User { name, password });
+    match (ca, identity) {
+        (Some(ca), identity) => Ok(Some(ClientTlsFiles { ca: Source::given_as("engine_ca", ca), identity })),
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(wrong("the engine has a certificate and no CA: give both")),
     }
-    Ok(config)
 }
 
-/// Returns the settings of a node of a cluster. Errors: those of [`etcd_config`].
+/// Returns how an engine is reached. Errors: the URL is malformed, a file is wrong, or something is missing.
+pub fn engine_at(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<EngineAt> {
+    let files = tls_files(ca, cert, key)?;
+    let protocols: &[&str] = if is_postgres(url) { &[] } else { &[rota_etcd::ALPN] };
+    let tls = files.map(|files| files.load(protocols)).transpose().map_err(wrong)?;
+    let two_users = |name: String| wrong(format!("engine {name}: its URL has a user, too: give one of them"));
+    if is_postgres(url) {
+        let mut config = rota_postgres::Config::parse(url, tls).map_err(wrong)?;
+        if let Some((name, password)) = user {
+            if config.user.is_some() {
+                return Err(two_users(config.name()));
+            }
+            config.user = Some(rota_postgres::User { name, password: Some(password) });
+        }
+        return Ok(EngineAt::Postgres(config));
+    }
+    let mut config = rota_etcd::Config::parse(url, tls).map_err(wrong)?;
+    if let Some((name, password)) = user {
+        if config.user.is_some() {
+            return Err(two_users(config.name()));
+        }
+        config.user = Some(rota_etcd::User { name, password });
+    }
+    Ok(EngineAt::Etcd(config))
+}
+
+/// Returns the settings of a node of a cluster. Errors: those of [`engine_at`].
 pub fn engine((engine, node_id, ttl_ms, access): EngineArguments<'_>) -> PyResult<EngineConfig> {
     let connect: ConnectTo = match engine {
         EngineArgument::Memory(memory) => {
@@ -123,19 +150,30 @@ pub fn engine((engine, node_id, ttl_ms, access): EngineArguments<'_>) -> PyResul
                 connected
             })
         }
-        EngineArgument::Url(url) => {
-            let config = etcd_config(&url, access)?;
-            Arc::new(move || {
-                let config = config.clone();
-                let connecting: Pending<'static, _> = Box::pin(async move {
-                    let opened = EtcdEngine::open(config).await.map_err(|error| error.to_string())?;
-                    Ok(Arc::new(opened) as Arc<dyn Engine>)
-                });
-                connecting
-            })
-        }
+        EngineArgument::Url(url) => connect_to(engine_at(&url, access)?),
     };
     Ok(EngineConfig { connect, node_id, ttl_ms })
+}
+
+fn connect_to(at: EngineAt) -> ConnectTo {
+    match at {
+        EngineAt::Etcd(config) => Arc::new(move || {
+            let config = config.clone();
+            let connecting: Pending<'static, _> = Box::pin(async move {
+                let opened = EtcdEngine::open(config).await.map_err(|error| error.to_string())?;
+                Ok(Arc::new(opened) as Arc<dyn Engine>)
+            });
+            connecting
+        }),
+        EngineAt::Postgres(config) => Arc::new(move || {
+            let config = config.clone();
+            let connecting: Pending<'static, _> = Box::pin(async move {
+                let opened = PostgresEngine::open(config).await.map_err(|error| error.to_string())?;
+                Ok(Arc::new(opened) as Arc<dyn Engine>)
+            });
+            connecting
+        }),
+    }
 }
 
 fn standing(table: &ClusterTable) -> (&'static str, Option<&str>) {
@@ -157,6 +195,7 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
     shown.set_item("engine", &table.engine)?;
     shown.set_item("standing", standing)?;
     shown.set_item("reason", reason.or(table.trouble.as_deref()))?;
+    shown.set_item("warning", table.warning.as_deref())?;
     shown.set_item("is_ready", cluster.is_ready())?;
     shown.set_item("cluster_id", table.settings.as_ref().map(|settings| settings.id.clone()))?;
     shown.set_item("ttl_ms", table.settings.as_ref().map(|settings| settings.ttl_ms))?;

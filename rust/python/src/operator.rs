@@ -2,17 +2,20 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{exceptions::PyOSError, prelude::*, types::PyDict};
 use rota_cluster::{
     notes::{self, ClusterSettings, Plan},
+    operating::{ChangeError, Member, Operator},
     operator::{self, Refused},
 };
-use rota_engine::{NodeId, PartitionId, View, requests::PutNote};
-use rota_etcd::{Alarm, ChangeError, Failure, Member, OpenError, Operator};
+use rota_engine::{HistoryId, NodeId, PartitionId, View, requests::PutNote};
+use rota_etcd::EtcdEngine;
+use rota_postgres::{PostgresEngine, PrepareError, Prepared};
+use rota_security::random;
 use rota_server::topics::leaders_in_note;
 
 use crate::{
-    cluster::{EngineAccess, etcd_config},
+    cluster::{EngineAccess, EngineAt, engine_at},
     errors::{EngineError, RotaError, not_found},
 };
 
@@ -31,16 +34,16 @@ fn failed(error: &ChangeError) -> PyErr {
     }
 }
 
-fn silent(failure: &Failure) -> PyErr {
-    EngineError::new_err(failure.to_string())
+fn silent(failure: String) -> PyErr {
+    EngineError::new_err(failure)
 }
 
 type MemberRow = (String, Option<String>, Option<(u64, String, bool, u64, u64, u64, Vec<String>)>);
 
 fn member(member: &Member) -> MemberRow {
-    let at = member.endpoint.to_string();
+    let at = member.address.clone();
     match &member.status {
-        Err(failure) => (at, Some(failure.to_string()), None),
+        Err(failure) => (at, Some(failure.clone()), None),
         Ok(status) => {
             let (used, errors) = (&status.used, status.errors.clone());
             let space = (used.file_bytes, used.live_bytes, used.quota_bytes);
@@ -95,12 +98,52 @@ impl EngineOperator {
     /// Connects to the engine of an existing cluster.
     #[new]
     fn new(py: Python<'_>, url: &str, access: EngineAccess, attempt_ms: u64) -> PyResult<EngineOperator> {
-        let config = etcd_config(url, access)?;
-        let connected = py.detach(|| Operator::connect(config, Duration::from_millis(attempt_ms)))?;
-        match connected {
-            Ok(operator) => Ok(EngineOperator { operator }),
-            Err(error @ OpenError::NoCluster(..)) => Err(not_found("cluster", error.to_string())),
-            Err(error) => Err(EngineError::new_err(error.to_string())),
+        let attempt = Duration::from_millis(attempt_ms);
+        match engine_at(url, access)? {
+            EngineAt::Etcd(mut config) => {
+                // Nodes compact.
+                (config.keep, config.timeout, config.lanes) = (None, attempt, 1);
+                match py.detach(|| Operator::connect(EtcdEngine::attach(config)))? {
+                    Ok(operator) => Ok(EngineOperator { operator }),
+                    Err(error @ rota_etcd::OpenError::NoCluster(..)) => Err(not_found("cluster", error.to_string())),
+                    Err(error) => Err(EngineError::new_err(error.to_string())),
+                }
+            }
+            EngineAt::Postgres(mut config) => {
+                (config.timeout, config.lanes) = (attempt, 1);
+                match py.detach(|| Operator::connect(PostgresEngine::attach(config)))? {
+                    Ok(operator) => Ok(EngineOperator { operator }),
+                    Err(error @ rota_postgres::OpenError::NoCluster(..)) => {
+                        Err(not_found("cluster", error.to_string()))
+                    }
+                    Err(error) => Err(EngineError::new_err(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Makes the tables that an engine needs, or upgrades them. Returns the engine without password, and what was done:
+    /// `made`, `upgraded`, `unchanged` or `not needed`.
+    #[staticmethod]
+    fn prepare(
+        py: Python<'_>,
+        url: &str,
+        access: EngineAccess,
+        attempt_ms: u64,
+    ) -> PyResult<(String, &'static str)> {
+        let mut config = match engine_at(url, access)? {
+            EngineAt::Etcd(config) => return Ok((config.name(), "not needed")),
+            EngineAt::Postgres(config) => config,
+        };
+        config.timeout = Duration::from_millis(attempt_ms);
+        let name = config.name();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        match py.detach(|| runtime.block_on(PostgresEngine::prepare(&config))) {
+            Ok(Prepared::Made) => Ok((name, "made")),
+            Ok(Prepared::Upgraded(_)) => Ok((name, "upgraded")),
+            Ok(Prepared::Unchanged) => Ok((name, "unchanged")),
+            Err(error @ PrepareError::Newer(_)) => Err(RotaError::new_err(format!("engine {name}: {error}"))),
+            Err(error @ PrepareError::Failed(_)) => Err(EngineError::new_err(format!("engine {name}: {error}"))),
         }
     }
 
@@ -112,23 +155,24 @@ impl EngineOperator {
 
     /// Returns the small keys at present.
     fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let view = py.detach(|| self.operator.view()).map_err(|failure| silent(&failure))?;
+        let view = py.detach(|| self.operator.view()).map_err(silent)?;
         described(py, &view)
     }
 
-    /// Returns the members of etcd.
+    /// Returns the kind of engine.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.operator.kind()
+    }
+
+    /// Returns the members of the engine.
     fn members(&self, py: Python<'_>) -> Vec<MemberRow> {
         py.detach(|| self.operator.members()).iter().map(member).collect()
     }
 
     /// Returns alarms with the ids of members.
     fn alarms(&self, py: Python<'_>) -> PyResult<Vec<(u64, &'static str)>> {
-        let alarms = py.detach(|| self.operator.alarms()).map_err(|failure| silent(&failure))?;
-        let named = |(member, alarm): (u64, Alarm)| match alarm {
-            Alarm::NoSpace => (member, "NOSPACE"),
-            Alarm::Corrupt => (member, "CORRUPT"),
-        };
-        Ok(alarms.into_iter().map(named).collect())
+        py.detach(|| self.operator.alarms()).map_err(silent)
     }
 
     /// Gives space back, and calls `tell` with each step.
@@ -141,7 +185,7 @@ impl EngineOperator {
                 }
             })
         });
-        mended.map_err(|failure| silent(&failure))?;
+        mended.map_err(silent)?;
         raised.map_or(Ok(()), Err)
     }
 
@@ -172,8 +216,10 @@ impl EngineOperator {
 
     /// Begins a new history. Returns the lost one and the new one.
     fn accept_loss(&self, py: Python<'_>) -> PyResult<(String, String)> {
-        let (lost, begun) = py.detach(|| self.operator.accept_loss()).map_err(|error| failed(&error))?;
-        Ok((format!("{:032x}", lost.0), format!("{:032x}", begun.0)))
+        let begin = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
+        let begin = HistoryId(u128::from_be_bytes(begin));
+        let lost = py.detach(|| self.operator.accept_loss(begin)).map_err(|error| failed(&error))?;
+        Ok((format!("{:032x}", lost.0), format!("{:032x}", begin.0)))
     }
 
     /// Returns what a partition has: entries, their bytes, and the bytes of its snapshot.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`pem`] | reads certificates and keys, and says what is wrong with a file |
 //! | [`tls`] | the TLS configuration of a listener |
+//! | [`client_tls`] | the TLS configuration of rota's own connections |
 //! | [`authority`] | a throw-away certificate authority |
 //! | [`acl`] | authorization: ACLs, their filters, decisions |
 //! | [`dn`] | the subject of a certificate as text |
@@ -17,6 +18,7 @@
 
 pub mod acl;
 pub mod authority;
+pub mod client_tls;
 pub mod dn;
 pub mod pem;
 pub mod principal;

@@ -303,10 +303,14 @@ impl Running<'_> {
             topics: notes::topics(view),
             standing,
             trouble: self.engine.trouble(),
+            warning: self.engine.warning(),
             damaged: self.damaged.iter().map(|(partition, damage)| (*partition, damage.clone())).collect(),
         };
         let mut shown = self.shared.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if **shown != table {
+            if let Some(warning) = table.warning.as_ref().filter(|_| shown.warning != table.warning) {
+                eprintln!("rota: engine {}: {warning}", table.engine);
+            }
             *shown = Arc::new(table);
             let shown = Arc::clone(&shown);
             (self.config.on_table)(&shown, view.revision);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rota_etcd::{ClientTlsFiles, Config, EtcdEngine, Failure, OpenError, User};
-use rota_security::{authority::Authority, pem::Source};
+use rota_etcd::{ALPN, Config, EtcdEngine, Failure, OpenError, User};
+use rota_security::{authority::Authority, client_tls::ClientTlsFiles, pem::Source};
 
 use crate::{
     engines::{open, run},
@@ -44,7 +44,7 @@ fn connections_are_encrypted_and_both_sides_are_checked() {
         let etcd = Etcd::start_with(1, flags.to_vec(), "https");
         let identity = Some((inline(&rota.certificate), inline(&rota.key)));
         let with = |ca: &Authority, identity| {
-            let tls = ClientTlsFiles { ca: inline(&ca.certificate()), identity }.load().expect("a configuration");
+            let tls = ClientTlsFiles { ca: inline(&ca.certificate()), identity }.load(&[ALPN]).expect("a configuration");
             Config { tls: Some(tls), ..etcd.config() }
         };
         let mut owner = Owner::new(open(&with(&authority, identity.clone())).await).await;

@@ -1,4 +1,4 @@
-//! etcd as an operator reaches it, with blocking calls.
+//! An engine as an operator reaches it, with blocking calls.
 //!
 //! An operator is no node: it beats nothing and owns nothing. It reads the small keys, and changes notes, which the nodes
 //! follow.
@@ -6,28 +6,65 @@
 use std::{
     fmt, io,
     sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
-use rota_cluster::operator::Refused;
 use rota_engine::{
     HistoryId, Log, Outcome, PartitionId, Request, View,
-    requests::{AcceptLoss, Body, Content, NotePut, PutNote, Read},
+    requests::{AcceptLoss, Body, Content, NotePut, PutNote, Read, Used},
 };
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    engine::{EtcdEngine, OpenError, random},
-    grpc::Failure,
-    mend::Alarm,
-    space::Member,
-    url::Config,
+    engine::{Engine, Pending},
+    operator::Refused,
 };
 
 /// A change is decided anew if a note has changed meanwhile, so often.
 const DECISIONS: usize = 5;
-/// A request of unknown outcome is sent again so often: each attempt goes to another member.
+/// A request of unknown outcome is sent again so often.
 const ATTEMPTS: usize = 4;
+
+/// One process of an engine: a member of etcd, or a host of PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where.
+    pub address: String,
+    /// What it says, or why it does not answer.
+    pub status: Result<MemberStatus, String>,
+}
+
+/// What a member says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its id, if the engine gives ids.
+    pub id: u64,
+    /// Of the engine's software.
+    pub version: String,
+    /// Whether it leads, or takes writes.
+    pub leads: bool,
+    /// Space.
+    pub used: Used,
+    /// Its troubles, in its own words.
+    pub errors: Vec<String>,
+}
+
+/// What an engine needs beside the requests of nodes.
+pub trait Operated: Engine {
+    /// `etcd` or `postgresql`.
+    fn kind(&self) -> &'static str;
+
+    /// The small keys at present. The error says why there are none.
+    fn image(&self) -> Pending<'_, Result<View, String>>;
+
+    /// All members.
+    fn members(&self) -> Pending<'_, Vec<Member>>;
+
+    /// Alarms by their names, with the ids of the members that raised them.
+    fn alarms(&self) -> Pending<'_, Result<Vec<(u64, &'static str)>, String>>;
+
+    /// Gives space back. `tell` hears of each step.
+    fn mend<'a>(&'a self, tell: &'a mut (dyn FnMut(&str) + Send)) -> Pending<'a, Result<(), String>>;
+}
 
 /// Why a change was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +72,7 @@ pub enum ChangeError {
     /// The cluster is not such that it could be.
     Refused(Refused),
     /// The engine failed. A part of the change may have been made.
-    Failed(Failure),
+    Failed(String),
     /// The engine does not say whether the change was made.
     Unknown(String),
     /// Others change the same notes all the time.
@@ -57,28 +94,25 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-impl From<Failure> for ChangeError {
-    fn from(failure: Failure) -> ChangeError {
-        ChangeError::Failed(failure)
-    }
-}
-
 /// See the module.
-#[derive(Debug)]
 pub struct Operator {
     // Before the runtime, which carries its connections.
-    engine: EtcdEngine,
+    engine: Box<dyn Operated>,
     runtime: Mutex<Runtime>,
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operator({})", self.engine.name())
+    }
 }
 
 impl Operator {
     /// Connects to the engine of an existing cluster. The outer error: no runtime can be made.
-    pub fn connect(mut config: Config, attempt: Duration) -> io::Result<Result<Operator, OpenError>> {
-        // Nodes compact.
-        (config.keep, config.timeout, config.lanes) = (None, attempt, 1);
+    pub fn connect<T: Operated, E>(attach: impl Future<Output = Result<T, E>>) -> io::Result<Result<Operator, E>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let attached = runtime.block_on(EtcdEngine::attach(config));
-        Ok(attached.map(|engine| Operator { engine, runtime: Mutex::new(runtime) }))
+        let attached = runtime.block_on(attach);
+        Ok(attached.map(|engine| Operator { engine: Box::new(engine), runtime: Mutex::new(runtime) }))
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
@@ -90,34 +124,36 @@ impl Operator {
         self.engine.name()
     }
 
+    /// `etcd` or `postgresql`.
+    pub fn kind(&self) -> &'static str {
+        self.engine.kind()
+    }
+
     /// The small keys at present.
-    pub fn view(&self) -> Result<View, Failure> {
+    pub fn view(&self) -> Result<View, String> {
         self.wait(self.engine.image())
     }
 
-    /// All members of etcd and their space.
+    /// All members of the engine and their space.
     pub fn members(&self) -> Vec<Member> {
         self.wait(self.engine.members())
     }
 
     /// Alarms, with the ids of the members that raised them.
-    pub fn alarms(&self) -> Result<Vec<(u64, Alarm)>, Failure> {
+    pub fn alarms(&self) -> Result<Vec<(u64, &'static str)>, String> {
         self.wait(self.engine.alarms())
     }
 
-    /// Gives space back ([`EtcdEngine::mend`]); everything before the present revision is forgotten. Returns the steps.
-    pub fn mend(&self, mut tell: impl FnMut(&str)) -> Result<(), Failure> {
-        self.wait(async {
-            let revision = self.engine.image().await?.revision;
-            self.engine.mend(revision, &mut tell).await
-        })
+    /// Gives space back. `tell` hears of each step.
+    pub fn mend(&self, mut tell: impl FnMut(&str) + Send) -> Result<(), String> {
+        self.wait(self.engine.mend(&mut tell))
     }
 
     /// Changes notes as `decide` says of the present view, one after the other. Returns how many.
     pub fn change(&self, decide: impl Fn(&View) -> Result<Vec<PutNote>, Refused>) -> Result<usize, ChangeError> {
         self.wait(async {
             for _ in 0..DECISIONS {
-                let view = self.engine.image().await?;
+                let view = self.image().await?;
                 let notes = decide(&view).map_err(ChangeError::Refused)?;
                 let count = notes.len();
                 if self.write(view.meta.history, notes).await? {
@@ -126,6 +162,10 @@ impl Operator {
             }
             Err(ChangeError::Contended)
         })
+    }
+
+    async fn image(&self) -> Result<View, ChangeError> {
+        self.engine.image().await.map_err(ChangeError::Failed)
     }
 
     /// Whether all were written. One that has changed meanwhile is not, nor those after it.
@@ -150,16 +190,14 @@ impl Operator {
         Err(ChangeError::Unknown(trouble))
     }
 
-    /// Begins a new history after the engine went back (docs/engine-protocol.md §8). Returns the lost one and the new
-    /// one.
-    pub fn accept_loss(&self) -> Result<(HistoryId, HistoryId), ChangeError> {
+    /// Begins a new history after the engine went back (docs/engine-protocol.md §8). Returns the lost one.
+    pub fn accept_loss(&self, begin: HistoryId) -> Result<HistoryId, ChangeError> {
         self.wait(async {
-            let lost = self.engine.image().await?.meta.history;
-            let begin = HistoryId(random()?);
+            let lost = self.image().await?.meta.history;
             match self.ask(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) }).await? {
-                Content::HistoryBegun => Ok((lost, begin)),
+                Content::HistoryBegun => Ok(lost),
                 // An attempt without an answer may have begun it.
-                Content::OtherHistory(meta) if meta.history == begin => Ok((lost, begin)),
+                Content::OtherHistory(meta) if meta.history == begin => Ok(lost),
                 _ => Err(ChangeError::Contended),
             }
         })
@@ -168,7 +206,7 @@ impl Operator {
     /// What a partition has in the engine. Reads all of it.
     pub fn log(&self, partition: PartitionId) -> Result<Log, ChangeError> {
         self.wait(async {
-            let history = self.engine.image().await?.meta.history;
+            let history = self.image().await?.meta.history;
             match self.ask(&Request { history, body: Body::Read(Read { partition }) }).await? {
                 Content::Contents(contents) => Ok(contents.log),
                 _ => Err(ChangeError::Contended),

@@ -1,17 +1,15 @@
-//! TLS to etcd: its members' certificates are checked, and rota may have a certificate of its own.
+//! TLS to a server: its certificate is checked, and rota may have a certificate of its own.
 
 use std::sync::Arc;
 
-use rota_security::{
+use rustls::{ClientConfig, Error as TlsError, RootCertStore, crypto::ring};
+
+use crate::{
     pem::{self, Source},
     tls::BadTls,
 };
-use rustls::{ClientConfig, Error as TlsError, RootCertStore, crypto::ring};
 
-/// What grpc-go asks for.
-const ALPN: &[u8] = b"h2";
-
-/// Where the CAs of the members are, and rota's own certificate and key if etcd asks for one.
+/// Where the CAs of the servers are, and rota's own certificate and key if they ask for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTlsFiles {
     /// Certificates of the CAs.
@@ -21,8 +19,8 @@ pub struct ClientTlsFiles {
 }
 
 impl ClientTlsFiles {
-    /// Reads the files.
-    pub fn load(&self) -> Result<Arc<ClientConfig>, BadTls> {
+    /// Reads the files. `protocols` are those of ALPN.
+    pub fn load(&self, protocols: &[&str]) -> Result<Arc<ClientConfig>, BadTls> {
         let unusable = |source: &Source, error: TlsError| BadTls::Unusable {
             source: source.to_string(),
             reason: error.to_string(),
@@ -41,7 +39,7 @@ impl ClientTlsFiles {
                 builder.with_client_auth_cert(certificates, private_key).map_err(|error| unusable(key, error))?
             }
         };
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Ok(Arc::new(config))
     }
 }
