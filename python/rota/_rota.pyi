@@ -2428,17 +2428,26 @@ class EngineOperator:
     @property
     def name(self) -> str:
         """The engine without password."""
+    @property
+    def kind(self) -> str:
+        """etcd or postgresql."""
+    @staticmethod
+    def prepare(url: str, access: _EngineAccess, attempt_ms: int) -> tuple[str, str]:
+        """Make the tables that an engine needs: (engine, made, upgraded, unchanged or not needed).
+
+        Raises ValueError, EngineError, and RotaError for tables of a newer rota.
+        """
     def look(self) -> dict[str, Any]:
         """The small keys at present: history, format, revision, settings, nodes, partitions, leaders of topics."""
     def members(self) -> list[tuple[str, str | None, tuple[int, str, bool, int, int, int, list[str]] | None]]:
-        """The members of etcd: (address, why it does not answer, what it says of itself).
+        """The members of the engine: (address, why it does not answer, what it says of itself).
 
         It says: (id, version, whether it leads, bytes of its file, live bytes, quota in bytes, troubles).
         """
     def alarms(self) -> list[tuple[int, str]]:
         """(id of a member, NOSPACE or CORRUPT)."""
     def mend(self, tell: Callable[[str], object]) -> None:
-        """Compact, defragment each member and disarm alarms for space. `tell` gets each step."""
+        """Give space back, and disarm alarms for space. `tell` gets each step."""
     def drain(self, node: int) -> bool:
         """Let a node own nothing. Whether that changes something."""
     def undrain(self, node: int) -> bool:
@@ -2493,7 +2502,7 @@ class Server:
         `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         `shares_certificate`: whether HTTP has the certificate, too, so that listeners may have none.
-        `engine`: (engine in memory or URL, node id, TTL in milliseconds, access to etcd).
+        `engine`: (engine in memory or URL, node id, TTL in milliseconds, access to the engine).
         """
     def cluster(self) -> dict[str, Any] | None:
         """The cluster as this server sees it; None without an engine."""

@@ -103,8 +103,8 @@ class Server(Faults):
                file with CAs for that URL; `allow_unsecured_tokens` accepts tokens without a signature, too.
 
     engine     shares groups with the other servers that have this engine (docs/cluster.md): a rota.MemoryEngine, or the
-               URL of an etcd. Each has a `node_id` of its own. After `ttl_ms` of silence others take its groups over.
-    engine_access  a rota.EngineAccess: certificates, user and password for the etcd.
+               URL of another one. Each has its own `node_id`. After `ttl_ms` of silence others take its groups over.
+    engine_access  a rota.EngineAccess: certificates, user and password for it.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.

@@ -17,29 +17,30 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
 ]
 
-BUGS = {bug.id: bug for bug in planting.bugs()}
+ENGINE = planting.ETCD
+BUGS = {bug.id: bug for bug in ENGINE.bugs()}
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return planting.build()
+    return planting.build(ENGINE)
 
 
 def test_every_bug_has_one_place_in_the_crate() -> None:
-    texts = b"".join(planting.contents(list(BUGS.values())).values()).decode()
+    texts = b"".join(planting.contents(ENGINE).values()).decode()
     assert all(f'crate::planted::is("{name}")' in texts for name in BUGS)
     assert len(BUGS) >= 25
 
 
 @pytest.mark.parametrize("test", sorted({bug.breaks for bug in BUGS.values()}))
 def test_the_copy_without_a_bug_breaks_nothing(program: Path, test: str) -> None:
-    told = planting.ran(program, test)
+    told = planting.ran(ENGINE, program, test)
     assert told.returncode == 0, told.stdout + told.stderr
     assert "1 passed" in told.stdout
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(program: Path, bug: str) -> None:
-    told = planting.ran(program, BUGS[bug].breaks, bug)
+    told = planting.ran(ENGINE, program, BUGS[bug].breaks, bug)
     assert told.returncode != 0, f"not found\n{told.stdout[-500:]}\n{told.stderr[-2000:]}"
     assert "1 failed" in told.stdout, told.stdout + told.stderr

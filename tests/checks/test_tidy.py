@@ -23,8 +23,9 @@ SLEEPERS: dict[str, str] = {
     "python/rota/cluster/command.py": "asks etcd again until a change is done, with a deadline",
     "python/rota/cluster/looking.py": "asks etcd again until a node has beaten, for a TTL at most",
     "harness/etcd.py": "asks etcd again until it answers, with a deadline",
+    "harness/postgres.py": "asks PostgreSQL again until it answers, with a deadline",
     "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
-    "tests/server/cluster_on_etcd.py": "a process is paused or gone for a part of a TTL or several, under load",
+    "tests/server/cluster_on_engines.py": "a process is paused or gone for a part of a TTL or several, under load",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 

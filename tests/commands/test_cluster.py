@@ -1,4 +1,4 @@
-"""`rota cluster` on a real etcd, with servers in this process."""
+"""`rota cluster` on a real etcd and a real PostgreSQL, with servers in this process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import rota
-from harness import peer
+from harness import peer, postgres
 from harness.etcd import Etcd, is_installed
+from harness.postgres import Postgres
 from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
@@ -38,9 +39,8 @@ NUMBERS = itertools.count()
 
 @dataclass
 class Scene:
-    """An etcd, and servers by node id."""
+    """An engine, and servers by node id."""
 
-    etcd: Etcd
     url: str
     access: rota.EngineAccess | None = None
     options: list[str] = field(default_factory=list)
@@ -88,16 +88,54 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield etcd
 
 
+@pytest.fixture(scope="module")
+def started() -> Iterator[Postgres | None]:
+    """A PostgreSQL; None: it is not installed."""
+    if not postgres.is_installed():
+        yield None
+        return
+    with Postgres() as database:
+        yield database
+
+
 @pytest.fixture
-def scene(etcd: Etcd) -> Iterator[Scene]:
+def database(started: Postgres | None) -> Postgres:
+    if started is None:
+        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    return started
+
+
+@pytest.fixture(params=["etcd", "postgresql"])
+def scene(request: pytest.FixtureRequest, etcd: Etcd, started: Postgres | None) -> Iterator[Scene]:
     """Two servers of a cluster of its own, and a partition at least with the first."""
-    scene = Scene(etcd, etcd.url(f"tests/{next(NUMBERS)}"))
+    if request.param == "etcd":
+        url = etcd.url(f"tests/{next(NUMBERS)}")
+    elif started is None:
+        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    else:
+        url = started.url(f"tests_{next(NUMBERS)}")
+    scene = Scene(url)
+    scene.done("init")
+    with two_servers(scene):
+        yield scene
+
+
+@pytest.fixture
+def on_etcd(etcd: Etcd) -> Iterator[Scene]:
+    """As `scene`, on etcd."""
+    scene = Scene(etcd.url(f"tests/{next(NUMBERS)}"))
+    with two_servers(scene):
+        yield scene
+
+
+@contextmanager
+def two_servers(scene: Scene) -> Iterator[None]:
     try:
         for node_id in (1, 2):
             scene.start(node_id)
             _joined(scene, node_id)
         scene.settle(lambda owned: sum(owned.values()) == PARTITIONS)
-        yield scene
+        yield
     finally:
         for server in scene.servers.values():
             server.kill()
@@ -112,7 +150,7 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
     shown = scene.done("describe", "--bytes")
     seen = cluster_of(scene.servers[1])
     assert (shown["cluster_id"], shown["ttl_ms"]) == (seen.cluster_id, TTL_MS)
-    assert shown["engine"] == scene.url
+    assert shown["engine"] == scene.url.replace("postgres@", "")
     for row in shown["nodes"]:
         server = scene.servers[row["node_id"]]
         assert row["is_alive"]
@@ -121,11 +159,14 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
     assert [row["epoch"] for row in shown["partitions"]] == [row.epoch for row in seen.partitions]
     assert [row["owner"] for row in shown["partitions"]] == [row.owner for row in seen.partitions]
     assert {row["entries"] for row in shown["partitions"]} == {0}
-    (member,) = shown["etcd"]
+    kind = "etcd" if scene.url.startswith("etcd") else "postgresql"
+    (member,) = shown[kind]
     assert member["leads"]
-    assert 0 < member["live_bytes"] <= member["file_bytes"] < member["quota_bytes"]
+    assert 0 < member["live_bytes"] <= member["file_bytes"]
+    # PostgreSQL has no quota.
+    assert member["quota_bytes"] > member["file_bytes"] if kind == "etcd" else member["quota_bytes"] == 0
     text = scene.run("describe").stdout
-    for fact in (shown["history"], member["version"], "serving", "leader"):
+    for fact in (shown["history"], member["version"], "serving", "leader" if kind == "etcd" else "primary"):
         assert fact in text
 
 
@@ -177,18 +218,19 @@ def test_a_silent_node_is_named_and_forgotten_and_comes_back(scene: Scene) -> No
     assert scene.done("status")["alive"] == [1, 2]
 
 
-def test_a_forgotten_node_that_was_only_silent_introduces_itself_again(scene: Scene) -> None:
+def test_a_forgotten_node_that_was_only_silent_introduces_itself_again(etcd: Etcd, on_etcd: Scene) -> None:
+    scene = on_etcd
     # An operator who looks at the wrong node removes one that lives.
     before = {row["node_id"] for row in scene.done("describe")["nodes"]}
     prefix = scene.url.partition("/tests/")[2]
-    assert scene.etcd.control("del", f"/tests/{prefix}/v/note/node/2").strip() == "1"
+    assert etcd.control("del", f"/tests/{prefix}/v/note/node/2").strip() == "1"
     eventually(lambda: {row["node_id"] for row in scene.done("describe")["nodes"]} == before, WITHIN_S, "it is back")
 
 
 def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
     quota = 4 << 20
     with Etcd(tmp_path, ["--quota-backend-bytes", str(quota)]) as etcd:
-        scene = Scene(etcd, etcd.url())
+        scene = Scene(etcd.url())
         try:
             scene.start(1)
             _joined(scene, 1)
@@ -208,6 +250,53 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
         finally:
             for server in scene.servers.values():
                 server.kill()
+
+
+@pytest.fixture
+def no_tables(database: Postgres) -> str:
+    """The URL of a cluster whose tables nobody has made."""
+    return database.url(f"tests_{next(NUMBERS)}")
+
+
+def test_tables_are_made_by_an_operator_and_a_server_waits_for_them(database: Postgres, no_tables: str) -> None:
+    scene = Scene(no_tables)
+    missing = scene.run("status")
+    assert missing.exit_code == exits.NOT_FOUND
+    assert "make it with `rota cluster init`" in missing.stderr
+    try:
+        server = scene.start(1)
+        waits = eventually(lambda: cluster_of(server).reason, WITHIN_S, "the server says why it waits")
+        assert waits is not None
+        assert "rota cluster init" in waits
+        assert scene.done("init") == {"engine": no_tables.replace("postgres@", ""), "done": "made"}
+        assert scene.run("init").stdout.endswith("had the tables already\n")
+        _joined(scene, 1)
+        warning = cluster_of(server).warning
+        assert warning is not None
+        assert "may lose acknowledged commits" in warning
+        assert warning in scene.run("status").stdout
+        assert [step.split()[0] for step in scene.done("mend")["steps"]] == ["vacuumed", "vacuumed"]
+    finally:
+        for each in scene.servers.values():
+            each.kill()
+    schema = no_tables.partition("schema=")[2]
+    database.sql(f"UPDATE {schema}.meta SET version = 9")
+    newer = scene.run("init")
+    assert newer.exit_code == exits.FAILED
+    assert "its tables have version 9, this rota knows 1: use a newer rota" in newer.stderr
+
+
+def test_a_database_that_may_lose_commits_in_a_crash_is_refused() -> None:
+    if not postgres.is_installed():
+        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    with Postgres(["fsync=off"]) as database:
+        refused = Scene(database.url()).run("init")
+    assert refused.exit_code == exits.UNREACHABLE
+    assert "fsync is off, and a crash would lose acknowledged commits: set it to on" in refused.stderr
+
+
+def test_etcd_needs_no_tables(on_etcd: Scene) -> None:
+    assert on_etcd.done("init") == {"engine": on_etcd.url, "done": "not needed"}
 
 
 def test_a_loss_is_accepted_only_by_name(scene: Scene) -> None:
@@ -240,12 +329,13 @@ def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
         assert json.loads(as_json.stderr) == {"error": "NotFound", "message": says}
 
 
-def test_a_wrong_prefix_is_answered_with_those_that_exist(scene: Scene) -> None:
-    url = scene.etcd.url("tests/none")
+def test_a_wrong_prefix_is_answered_with_those_that_exist(etcd: Etcd, on_etcd: Scene) -> None:
+    url = etcd.url("tests/none")
+    assert on_etcd.done("status")["alive"] == [1, 2]
     ended = CliRunner().invoke(app, ["cluster", "status", "--engine", url])
     assert ended.exit_code == exits.NOT_FOUND
     assert ended.stderr.startswith(f"rota: engine {url}: no cluster has this prefix; there are /tests/")
-    assert scene.etcd.control("get", "--prefix", "/tests/none") == "", "looking writes nothing"
+    assert etcd.control("get", "--prefix", "/tests/none") == "", "looking writes nothing"
 
 
 def commit(server: rota.Server, offset: int) -> None:
@@ -269,7 +359,7 @@ def _answered(connection: Connection) -> tuple[int, dict[int, int]] | None:
 @pytest.mark.parametrize("lives", [False, True], ids=["servers are stopped", "a server lives through it"])
 def test_a_backup_is_restored_as_the_page_says(tmp_path: Path, lives: bool) -> None:
     with Etcd(tmp_path) as etcd:
-        scene = Scene(etcd, etcd.url())
+        scene = Scene(etcd.url())
         try:
             server = scene.start(1)
             _joined(scene, 1)
@@ -309,18 +399,27 @@ def test_a_backup_is_restored_as_the_page_says(tmp_path: Path, lives: bool) -> N
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        ([], exits.MISUSED, "--engine is missing: give etcd://HOST:PORT,.../PREFIX, or set ROTA_ENGINE"),
+        (
+            [],
+            exits.MISUSED,
+            "--engine is missing: give etcd://HOST:PORT,.../PREFIX or postgres://HOST:PORT,.../DATABASE, or set",
+        ),
         (["--engine", "etcd://127.0.0.1:1/rota"], exits.UNREACHABLE, "engine etcd://127.0.0.1:1/rota: no connection: "),
         (
             ["--engine", "etcd://[::1]:1,[::1]:2/rota"],
             exits.UNREACHABLE,
             "engine etcd://[::1]:1,[::1]:2/rota: no connection: ",
         ),
-        (["--engine", "http://127.0.0.1:1/rota"], exits.MISUSED, 'engine "http://127.0.0.1:1/rota": the scheme is '),
+        (["--engine", "http://127.0.0.1:1/rota"], exits.MISUSED, 'the engine\'s URL has "http": give etcd://...'),
         (
             ["--engine", "etcds://127.0.0.1:1/rota"],
             exits.MISUSED,
             "--engine is etcds://...: give --engine-ca, the CAs of the members of etcd",
+        ),
+        (
+            ["--engine", "postgres://u@127.0.0.1:1/rota?sslmode=verify-full"],
+            exits.MISUSED,
+            'engine "postgres://...@127.0.0.1:1/rota?sslmode=verify-full": no CA certificates for sslmode',
         ),
         (
             ["--engine", "etcd://127.0.0.1:1/rota", "--engine-ca", "ca.pem"],
@@ -355,8 +454,8 @@ def test_a_wrong_call_says_what_to_give(options: list[str], code: int, says: str
     assert ended.stderr.startswith(f"rota: {says}"), ended.stderr
 
 
-def test_a_password_on_the_command_line_is_warned_of_and_not_printed(scene: Scene) -> None:
-    url = scene.url.replace("://", "://rota:s3cret@")
+def test_a_password_on_the_command_line_is_warned_of_and_not_printed(on_etcd: Scene) -> None:
+    url = on_etcd.url.replace("://", "://rota:s3cret@")
     ended = CliRunner().invoke(app, ["cluster", "status", "--engine", url])
     assert ended.stderr.startswith("rota: other users can read the password in --engine: give --engine-user")
     assert "s3cret" not in ended.output + ended.stderr
@@ -371,9 +470,9 @@ def test_the_engine_is_found_in_a_file_and_in_the_environment(scene: Scene, tmp_
 
 
 @contextmanager
-def serving(scene: Scene, node_id: int) -> Iterator[Path]:
+def serving(scene: Scene, node_id: int, folder: Path) -> Iterator[Path]:
     """`rota serve` as a process with the options of the scene, and the file with what it says."""
-    log = scene.etcd.folder / f"rota{node_id}.log"
+    log = folder / f"rota{node_id}.log"
     command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0", "--engine", scene.url, *scene.options]
     command += [
         "--node-id",
@@ -421,7 +520,7 @@ def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: P
         )
         tls = ["--engine-ca", at["ca.pem"], "--engine-cert", at["both.pem"]]
         login = ["--engine-user", "root", "--engine-password-file"]
-        scene = Scene(etcd, url, access, [*tls, *login, at["password"]])
+        scene = Scene(url, access, [*tls, *login, at["password"]])
         try:
             scene.start(1)
             _joined(scene, 1)
@@ -435,7 +534,7 @@ def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: P
             assert scene.run("status").exit_code == exits.UNREACHABLE, "etcd asks for a certificate"
             assert "s3cret" not in repr(access) + repr(scene.servers[1].cluster())
             scene.options = [*tls, *login, at["password"]]
-            with serving(scene, 2) as log:
+            with serving(scene, 2, tmp_path) as log:
                 eventually(
                     lambda: scene.done("status")["alive"] == [1, 2], WITHIN_S, "node 2 has joined", log.read_text
                 )

@@ -138,7 +138,7 @@ def a_cluster(row: ClusterPartition, *, is_ready: bool = True, reason: str | Non
         ClusterNode(node_id, [("PLAINTEXT", f"h{node_id}", 9092)], "1", "serving", True, False, 0) for node_id in (1, 3)
     ]
     standing = "member" if is_ready else "joining"
-    return Cluster(1, "etcd://h/rota", standing, reason, is_ready, "c", 5_000, nodes, [row], [], None)
+    return Cluster(1, "etcd://h/rota", standing, reason, None, is_ready, "c", 5_000, nodes, [row], [], None)
 
 
 @pytest.mark.parametrize(

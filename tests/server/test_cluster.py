@@ -272,7 +272,7 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         rota.Server(engine=engine, node_id=1, ttl_ms=5)
     with pytest.raises(ValueError, match="one node"):
         rota.Server(engine=engine, node_id=1, nodes=2)
-    with pytest.raises(ValueError, match="neither etcd nor etcds"):
+    with pytest.raises(ValueError, match="give etcd:"):
         rota.Server(engine="http://localhost", node_id=1)
 
 

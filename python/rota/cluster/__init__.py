@@ -62,6 +62,8 @@ class Cluster(NamedTuple):
     standing: str
     #: Why it is not a member, or why the engine does not answer.
     reason: str | None
+    #: What operators have to know of the engine although it answers, such as that a failover may lose commits.
+    warning: str | None
     #: Whether the server answers for groups.
     is_ready: bool
     cluster_id: str | None
@@ -86,15 +88,15 @@ AccessArguments = tuple[str | None, str | None, str | None, tuple[str, str] | No
 
 
 class EngineAccess(NamedTuple):
-    """How servers and operators are allowed to use an etcd (docs/cluster.md).
+    """How servers and operators are allowed to use an engine (docs/cluster.md).
 
     Certificates and keys are paths of PEM files. `key` may be in the file of `cert`. The password is that of `user`, as
     a text or as the first line of a file.
     """
 
-    #: CAs of the members' certificates; needed for etcds://.
+    #: CAs of the engine's certificates; needed for etcds://, and for TLS to PostgreSQL.
     ca: str | os.PathLike[str] | None = None
-    #: Own certificate, if etcd asks for one.
+    #: Own certificate, if the engine asks for one.
     cert: str | os.PathLike[str] | None = None
     key: str | os.PathLike[str] | None = None
     user: str | None = None

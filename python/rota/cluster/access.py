@@ -1,4 +1,4 @@
-"""How a command may use an etcd: from its options to what is wrong with them."""
+"""How a command may use an engine: from its options to what is wrong with them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ ACCESS = ("engine_ca", "engine_cert", "engine_key", "engine_user", "engine_passw
 """The options beside --engine, by their names in a file."""
 
 ENCRYPTED = "etcds://"
+POSTGRES = ("postgres://", "postgresql://")
+"""Encrypted if there are CAs."""
 # The option that each one needs, and what that is.
 NEEDED = {
-    "engine_cert": ("engine_ca", "the CAs of the members of etcd"),
+    "engine_cert": ("engine_ca", "the CAs of the engine's certificates"),
     "engine_key": ("engine_cert", "the certificate of the key"),
     "engine_user": ("engine_password_file", "a file with the password"),
     "engine_password_file": ("engine_user", "the user whose password it is"),
@@ -32,7 +34,7 @@ def access_of(told: Resolved) -> EngineAccess:
             fail(MISUSED, f"{told.called(name)} needs {flag}: give {what}, too")
     if url.startswith(ENCRYPTED) and told["engine_ca"] is None:
         fail(MISUSED, f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
-    if told["engine_ca"] is not None and not url.startswith(ENCRYPTED):
+    if told["engine_ca"] is not None and not url.startswith((ENCRYPTED, *POSTGRES)):
         fail(MISUSED, f"{told.called('engine_ca')} is for TLS: write {told.called('engine')} as etcds://...")
     if has_password(url) and told.options["engine"].source.startswith("flag"):
         complain("other users can read the password in --engine: give --engine-user and --engine-password-file")

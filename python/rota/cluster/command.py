@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from rota.cluster import looking, rendering
 from rota.cluster.looking import SERVING, Image, image, observed
-from rota.cluster.reaching import Reached, on_cluster
+from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
 from rota.exits import FAILED, MISUSED
 
 WAIT_AGAIN_S = 0.1
@@ -37,6 +38,35 @@ def main() -> None:
     """Look at and change several servers that share groups over an engine."""
 
 
+DONE = {
+    "made": "has the tables of a cluster now",
+    "upgraded": "has the tables of this version now",
+    "unchanged": "had the tables already",
+    "not needed": "needs no preparation",
+}
+"""What `rota cluster init` did."""
+
+
+@app.command()
+@on_engine
+def init(engine: Named) -> None:
+    """Make the tables of a cluster in PostgreSQL, or upgrade them after an upgrade of rota.
+
+    etcd needs none. Nothing changes if they are there. Exit code 0: servers can start. 1: a newer rota made the tables.
+    2: usage error. 5: the engine did not answer.
+
+    \b
+    Examples:
+      rota cluster init --engine postgres://rota@h1:5432,h2:5432/rota
+      rota cluster init --config rota.toml --json
+    """
+    name, done = engine.prepare()
+    if engine.as_json:
+        typer.echo(json.dumps({"engine": name, "done": done}, indent=2))
+    else:
+        typer.echo(f"{name} {DONE[done]}")
+
+
 @app.command()
 @on_cluster
 def status(cluster: Reached) -> None:
@@ -53,18 +83,21 @@ def status(cluster: Reached) -> None:
     """
     found, alive = observed(cluster.engine, cluster.tell)
     members, alarms = looking.members(cluster.engine), cluster.engine.alarms()
-    troubles = looking.troubles(found, alive, members, alarms)
+    kind = cluster.engine.kind
+    troubles = looking.troubles(found, alive, kind, members, alarms)
     facts = rendering.cluster_facts(cluster.engine.name, found) | {
         "nodes": len(alive),
         "alive": sorted(node_id for node_id, lives in alive.items() if lives),
         "partitions": len(found.partitions),
         "owned": sum(found.owned().values()),
         "moving": [row.partition for row in found.moving()],
-        "etcd": [rendering.member_facts(member) for member in members],
+        kind: [rendering.member_facts(member) for member in members],
         "alarms": [alarm for _, alarm in alarms],
         "troubles": troubles,
     }
-    cluster.show(facts, [*rendering.summary(cluster.engine.name, found, alive, members), *(troubles or ["OK"])])
+    warnings = [f"{member.address}: {error}" for member in members for error in member.errors]
+    lines = [*rendering.summary(cluster.engine.name, kind, found, alive, members), *warnings, *(troubles or ["OK"])]
+    cluster.show(facts, lines)
     raise typer.Exit(FAILED if troubles else 0)
 
 
@@ -76,7 +109,7 @@ def describe(
         bool, typer.Option("--bytes", help="Read all partitions from the engine, and show how large they are.")
     ] = False,
 ) -> None:
-    """Show nodes, partitions with owners and epochs, and the members of etcd.
+    """Show nodes, partitions with owners and epochs, and the members of the engine.
 
     Exit code 0: the cluster was shown. 2: usage error. 3: no cluster has this prefix. 5: the engine did not answer.
 
@@ -105,7 +138,7 @@ def describe(
             | ({} if contents is None else dict(zip(names, contents[row.partition], strict=True)))
             for row in found.partitions
         ],
-        "etcd": [rendering.member_facts(member) for member in members],
+        cluster.engine.kind: [rendering.member_facts(member) for member in members],
         "alarms": [{"member_id": f"{member_id:x}", "alarm": alarm} for member_id, alarm in alarms],
     }
     lines = [
@@ -116,7 +149,7 @@ def describe(
         "",
         *rendering.partitions(found.partitions, contents),
         "",
-        *rendering.etcd(members),
+        *rendering.members(cluster.engine.kind, members),
         *(f"etcd member {member_id:x} raised {alarm}" for member_id, alarm in alarms),
     ]
     cluster.show(facts, lines)
@@ -295,9 +328,10 @@ def forget(
 @app.command()
 @on_cluster
 def mend(cluster: Reached) -> None:
-    """Give etcd's space back: compact old revisions, defragment each member, the leader last, and end its alarm.
+    """Give the engine's space back.
 
-    A member answers nothing while it is defragmented, so servers go to the others. Exit code 0: etcd takes writes. 1:
+    etcd: compact old revisions, defragment each member, the leader last, and end its alarm. A member answers nothing
+    while it is defragmented, so servers go to the others. PostgreSQL: vacuum. Exit code 0: the engine takes writes. 1:
     an alarm is still there. 2: usage error. 3: no cluster has this prefix. 5: the engine did not answer.
 
     \b
@@ -317,9 +351,9 @@ def mend(cluster: Reached) -> None:
     facts = {
         "steps": steps,
         "alarms": [{"member_id": f"{member_id:x}", "alarm": alarm} for member_id, alarm in alarms],
-        "etcd": [rendering.member_facts(member) for member in members],
+        cluster.engine.kind: [rendering.member_facts(member) for member in members],
     }
-    cluster.show(facts, rendering.etcd(members))
+    cluster.show(facts, rendering.members(cluster.engine.kind, members))
     if alarms:
         named = ", ".join(f"{alarm} of member {member_id:x}" for member_id, alarm in alarms)
         cluster.fail(FAILED, f"etcd still has an alarm: {named}; give it a larger --quota-backend-bytes, or replace it")

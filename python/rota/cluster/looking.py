@@ -14,7 +14,7 @@ LOOK_AGAIN_S = 0.1
 LEFT = "left"
 SERVING = "serving"
 FULL = 0.8
-"""The part of its quota at which an etcd is called full."""
+"""The part of its quota at which a member of the engine is called full."""
 
 
 class Node(NamedTuple):
@@ -74,7 +74,7 @@ class Image(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of etcd."""
+    """A member of the engine: of etcd, or a host of PostgreSQL."""
 
     address: str
     trouble: str | None
@@ -109,7 +109,7 @@ def of_look(look: dict[str, Any]) -> Image:
 
 
 def members(operator: _rota.EngineOperator) -> list[Member]:
-    """The members of etcd that the URL names, with the first trouble of each."""
+    """The members of the engine that the URL names, with the first trouble of each."""
     found = []
     for address, trouble, status in operator.members():
         if status is None:
@@ -150,22 +150,24 @@ def _has_beaten(first: Image, last: Image, node_id: int) -> bool:
     return node is not None and node.beat is not None and node.beat != first.nodes[node_id].beat
 
 
-def troubles(found: Image, alive: dict[int, bool], etcd: list[Member], alarms: list[tuple[int, str]]) -> list[str]:
+def troubles(
+    found: Image, alive: dict[int, bool], kind: str, answered: list[Member], alarms: list[tuple[int, str]]
+) -> list[str]:
     """What an operator has to look at, the worst first; empty: nothing."""
     lines = []
-    by_id = {member.member_id: member.address for member in etcd if member.trouble is None}
+    by_id = {member.member_id: member.address for member in answered if member.trouble is None}
     for member_id, alarm in alarms:
         what = {"NOSPACE": "commits wait: run `rota cluster mend`", "CORRUPT": "members differ: replace this member"}
-        lines.append(f"etcd {by_id.get(member_id, f'member {member_id:x}')} raised {alarm}: {what.get(alarm, '')}")
+        lines.append(f"{kind} {by_id.get(member_id, f'member {member_id:x}')} raised {alarm}: {what.get(alarm, '')}")
     unowned = [row.partition for row in found.partitions if not (row.is_held and alive.get(row.owner or 0))]
     if unowned:
         lines.append(f"{len(unowned)} of {len(found.partitions)} partitions have no owner that lives")
     for node_id, lives in alive.items():
         if not lives and found.nodes[node_id].state != LEFT:
             lines.append(f"node {node_id} is silent: start it, or `rota cluster forget {node_id}`")
-    for member in etcd:
+    for member in answered:
         if member.trouble is not None:
-            lines.append(f"etcd {member.address} does not answer: {member.trouble}")
+            lines.append(f"{kind} {member.address} does not answer: {member.trouble}")
         elif member.used >= FULL:
-            lines.append(f"etcd {member.address} uses {member.used:.0%} of its quota: run `rota cluster mend`")
+            lines.append(f"{kind} {member.address} uses {member.used:.0%} of its quota: run `rota cluster mend`")
     return lines

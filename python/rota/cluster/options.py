@@ -12,23 +12,28 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="The etcd that servers share, and the cluster's prefix: etcd://HOST:PORT,.../PREFIX; etcds:// has TLS.",
+        help="What servers share: etcd://HOST:PORT,.../PREFIX (etcds:// has TLS) or postgres://HOST:PORT,.../DATABASE.",
     ),
 ]
 EngineCa = Annotated[
-    Path | None, typer.Option("--engine-ca", metavar="FILE", help="With etcds://: CAs of the members of etcd, PEM.")
+    Path | None,
+    typer.Option(
+        "--engine-ca",
+        metavar="FILE",
+        help="CAs of the engine's certificates, PEM: with etcds://, or for TLS to postgres://.",
+    ),
 ]
 EngineCert = Annotated[
     Path | None,
     typer.Option(
-        "--engine-cert", metavar="FILE", help="Own certificate for etcd and its chain, PEM, if it asks for one."
+        "--engine-cert", metavar="FILE", help="Own certificate for the engine and its chain, PEM, if it asks for one."
     ),
 ]
 EngineKey = Annotated[
     Path | None,
     typer.Option("--engine-key", metavar="FILE", help="Private key of --engine-cert, PEM (default: in the same file)."),
 ]
-EngineUser = Annotated[str | None, typer.Option("--engine-user", metavar="NAME", help="User of etcd.")]
+EngineUser = Annotated[str | None, typer.Option("--engine-user", metavar="NAME", help="User of the engine.")]
 EnginePasswordFile = Annotated[
     Path | None,
     typer.Option(

@@ -16,6 +16,7 @@ import typer
 
 import rota
 from rota import _rota
+from rota.cluster import EngineAccess
 from rota.cluster.access import access_of
 from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, EnginePasswordFile, EngineUser
 from rota.config.command import read_flags
@@ -23,7 +24,8 @@ from rota.config.sources import FILE_VARIABLE, configured
 from rota.exits import FAILED, INTERRUPTED, MISUSED, NOT_FOUND, UNREACHABLE, complain, on_stderr
 
 ATTEMPT_MS = 2_000
-"""How long one member of etcd is asked before the next one."""
+"""How long one member of the engine is asked before the next one."""
+URLS = "etcd://HOST:PORT,.../PREFIX or postgres://HOST:PORT,.../DATABASE"
 QUIET_S = 1.0
 """Progress is shown if a command takes longer, and no more often."""
 
@@ -104,18 +106,43 @@ def ending(*, as_json: bool) -> Iterator[None]:
         end(INTERRUPTED, "interrupted; what was written stays, and `rota cluster plan` shows it", as_json=as_json)
 
 
-def reached(context: typer.Context, file: Path | None, *, as_json: bool) -> Reached:
-    """The cluster that the options name. Raises rota.EngineError and ValueError."""
+@dataclass
+class Named:
+    """An engine that a command was given, and has not reached yet."""
+
+    url: str
+    access: EngineAccess
+    as_json: bool
+
+    def prepare(self) -> tuple[str, str]:
+        """The engine without password, and what was done. Raises rota.EngineError, rota.RotaError and ValueError."""
+        return _rota.EngineOperator.prepare(self.url, self.access.arguments(), ATTEMPT_MS)
+
+    def reach(self) -> Reached:
+        """The cluster on it. Raises rota.EngineError, rota.NotFoundError and ValueError."""
+        return Reached(_rota.EngineOperator(self.url, self.access.arguments(), ATTEMPT_MS), self.as_json)
+
+
+def named(context: typer.Context, file: Path | None, *, as_json: bool) -> Named:
+    """The engine that the options name."""
     told = configured(read_flags(context, {}), file)
     url = told["engine"]
     if url is None:
-        end(MISUSED, "--engine is missing: give etcd://HOST:PORT,.../PREFIX, or set ROTA_ENGINE", as_json=as_json)
-    access = access_of(told)
-    return Reached(_rota.EngineOperator(url, access.arguments(), ATTEMPT_MS), as_json)
+        end(MISUSED, f"--engine is missing: give {URLS}, or set ROTA_ENGINE", as_json=as_json)
+    return Named(url, access_of(told), as_json)
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first argument is a `Reached`, with the options that say which cluster."""
+    return _with_options(command, "cluster", Named.reach)
+
+
+def on_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first argument is a `Named`, with the same options."""
+    return _with_options(command, "engine", lambda found: found)
+
+
+def _with_options(command: Callable[..., None], name: str, reach: Callable[[Named], object]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     first, *own = inspect.signature(command).parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -131,10 +158,10 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
         options = {name: values.pop(name) for name in OPTIONS}
         as_json = options["as_json"]
         with ending(as_json=as_json):
-            command(reached(context, options["config"], as_json=as_json), **values)
+            command(reach(named(context, options["config"], as_json=as_json)), **values)
 
     del with_options.__wrapped__
     with_options.__annotations__ = {each.name: each.annotation for each in parameters}
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    assert first.name == "cluster"
+    assert first.name == name
     return with_options

@@ -10,6 +10,8 @@ from rota.cluster.looking import LEFT, Image, Member, Node, Partition
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 UNKNOWN = "-"
+ROLES = {"etcd": ("follower", "leader"), "postgresql": ("standby", "primary")}
+"""What a member is that does not lead, and one that does."""
 
 
 def size(count: int) -> str:
@@ -72,7 +74,7 @@ def partition_facts(row: Partition) -> dict[str, Any]:
 
 
 def member_facts(member: Member) -> dict[str, Any]:
-    """A member of etcd as JSON."""
+    """A member of the engine as JSON."""
     if member.trouble is not None:
         return {"address": member.address, "trouble": member.trouble}
     return {
@@ -130,20 +132,21 @@ def partitions(rows: Sequence[Partition], contents: dict[int, tuple[int, int, in
     yield from table([*heads, *(["entries", "their size", "snapshot"] if contents is not None else [])], cells)
 
 
-def etcd(found: Sequence[Member]) -> Iterator[str]:
-    """A table of the members of etcd."""
+def members(kind: str, found: Sequence[Member]) -> Iterator[str]:
+    """A table of the members of the engine."""
     rows = []
     for member in found:
         if member.trouble is not None:
             rows.append([member.address, "silent", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN])
             continue
-        role = "leader" if member.leads else "follower"
-        space = [size(count) for count in (member.file_bytes, member.live_bytes, member.quota_bytes)]
+        role = ROLES[kind][member.leads]
+        space = [size(member.file_bytes), size(member.live_bytes)]
+        space.append(size(member.quota_bytes) if member.quota_bytes else UNKNOWN)
         rows.append([member.address, role, member.version, *space])
-    yield from table(["etcd", "is", "version", "file", "in use", "quota"], rows)
+    yield from table([kind, "is", "version", "file", "in use", "quota"], rows)
 
 
-def summary(engine: str, found: Image, alive: dict[int, bool], members: Sequence[Member]) -> Iterator[str]:
+def summary(engine: str, kind: str, found: Image, alive: dict[int, bool], members: Sequence[Member]) -> Iterator[str]:
     """The cluster in four lines."""
     living = sum(alive.values())
     held = sum(found.owned().values())
@@ -152,5 +155,6 @@ def summary(engine: str, found: Image, alive: dict[int, bool], members: Sequence
     yield f"cluster     {shown(found.cluster_id)} on {engine}"
     yield f"nodes       {len(alive)}, {living} alive"
     yield f"partitions  {len(found.partitions)}, {held} owned, {len(found.moving())} moving"
-    space = "" if fullest is None else f", {size(fullest.file_bytes)} of {size(fullest.quota_bytes)} used"
-    yield f"etcd        {len(members)} members, {len(answering)} answer{space}"
+    of = "" if fullest is None or not fullest.quota_bytes else f" of {size(fullest.quota_bytes)}"
+    space = "" if fullest is None else f", {size(fullest.file_bytes)}{of} used"
+    yield f"{kind:<11} {len(members)} members, {len(answering)} answer{space}"

@@ -25,6 +25,7 @@ def facts(cluster: Cluster) -> dict[str, Any]:
         "node_id": cluster.node_id,
         "standing": cluster.standing,
         "reason": cluster.reason,
+        "warning": cluster.warning,
         "is_ready": cluster.is_ready,
         "alive_nodes": [node.node_id for node in cluster.nodes if node.is_alive],
         "owned_partitions": len(owned),

@@ -138,7 +138,7 @@ def engine_of(told: Resolved) -> dict[str, Any]:
     if engine is None:
         for name in ("node_id", *ACCESS):
             if told[name] is not None:
-                fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd, too")
+                fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd or a PostgreSQL, too")
         return {}
     if node_id is None:
         fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")

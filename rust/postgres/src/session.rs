@@ -112,8 +112,8 @@ impl Session {
     /// The statement of appends, and that of chunks.
     pub async fn prepared(&self) -> Result<&(Statement, Statement), Failure> {
         let prepare = || async {
-            let append = self.client.prepare(append::STATEMENT).await?;
-            Ok((append, self.client.prepare(chunk::STATEMENT).await?))
+            let append = self.client.prepare(&append::statement()).await?;
+            Ok((append, self.client.prepare(&chunk::statement()).await?))
         };
         self.prepared.get_or_try_init(prepare).await
     }

@@ -127,6 +127,10 @@ pub fn engine_at(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<Eng
         }
         return Ok(EngineAt::Postgres(config));
     }
+    if !url.starts_with("etcd") {
+        let scheme = url.split_once("://").map_or("no scheme", |(scheme, _)| scheme);
+        return Err(wrong(format!("the engine's URL has {scheme:?}: give etcd://..., etcds://... or postgres://...")));
+    }
     let mut config = rota_etcd::Config::parse(url, tls).map_err(wrong)?;
     if let Some((name, password)) = user {
         if config.user.is_some() {

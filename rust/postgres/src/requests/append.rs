@@ -16,29 +16,31 @@ use crate::{
 
 /// `asked` are the appends, and `held` those whose owner is the partition's: the lock on its row keeps it so until the
 /// commit. An entry is written if its position is free and what it follows is there.
-pub const STATEMENT: &str = "
-WITH asked AS MATERIALIZED (
-    SELECT * FROM unnest($2::int[], $3::int[], $4::int[], $5::uuid[], $6::bigint[], $7::uuid[], $8::bigint[], $9::bytea[],
-                         $10::int[], $11::bigint[], $12::bigint[])
-        AS t (p, epoch, node, incarnation, base_offset, nonce, count, bytes, follows, prev_offset, prev_revision)
-), held AS MATERIALIZED (
-    SELECT part.p FROM part JOIN asked USING (p)
-    WHERE part.history = $1 AND part.epoch = asked.epoch AND part.node = asked.node
-        AND part.incarnation = asked.incarnation AND part.held
-    FOR SHARE OF part
-)
-INSERT INTO log (p, base_offset, epoch, nonce, count, bytes, revision)
-SELECT p, base_offset, epoch, nonce, count, bytes, nextval('revision')
-FROM asked JOIN held USING (p)
-WHERE CASE follows
-    WHEN 0 THEN NOT EXISTS (SELECT FROM head WHERE head.p = asked.p)
-    WHEN 1 THEN EXISTS (SELECT FROM head WHERE head.p = asked.p AND head.revision = asked.prev_revision)
-    ELSE EXISTS (
-        SELECT FROM log
-        WHERE log.p = asked.p AND log.base_offset = asked.prev_offset AND log.revision = asked.prev_revision
-    ) END
-ON CONFLICT DO NOTHING
-RETURNING p, revision";
+pub fn statement() -> String {
+    let asked = "unnest($2::int[], $3::int[], $4::int[], $5::uuid[], $6::bigint[], $7::uuid[], $8::bigint[], $9::bytea[], \
+                 $10::int[], $11::bigint[], $12::bigint[]) \
+                 AS t (p, epoch, node, incarnation, base_offset, nonce, count, bytes, follows, prev_offset, prev_revision)";
+    let history = "part.history = $1";
+    let owner = "part.epoch = asked.epoch AND part.node = asked.node AND part.incarnation = asked.incarnation";
+    let held = "part.held";
+    let lock = "FOR SHARE OF part";
+    let begins = "NOT EXISTS (SELECT FROM head WHERE head.p = asked.p)";
+    let of_the_head = "head.revision = asked.prev_revision";
+    let of_the_entry = "log.base_offset = asked.prev_offset AND log.revision = asked.prev_revision";
+    let position = "ON CONFLICT DO NOTHING";
+    format!(
+        "WITH asked AS MATERIALIZED (SELECT * FROM {asked}), held AS MATERIALIZED ( \
+           SELECT part.p FROM part JOIN asked USING (p) WHERE {history} AND {owner} AND {held} {lock} \
+         ) \
+         INSERT INTO log (p, base_offset, epoch, nonce, count, bytes, revision) \
+         SELECT p, base_offset, epoch, nonce, count, bytes, nextval('revision') FROM asked JOIN held USING (p) \
+         WHERE CASE follows \
+           WHEN 0 THEN {begins} \
+           WHEN 1 THEN EXISTS (SELECT FROM head WHERE head.p = asked.p AND {of_the_head}) \
+           ELSE EXISTS (SELECT FROM log WHERE log.p = asked.p AND {of_the_entry}) END \
+         {position} RETURNING p, revision"
+    )
+}
 
 /// The statement's parameters.
 #[derive(Debug, Default)]

@@ -11,16 +11,14 @@ use super::{Fenced, fence};
 use crate::{failure::Failure, sql::Told};
 
 /// Writes a chunk under the lock that keeps its owner the owner.
-pub const STATEMENT: &str = "
-WITH held AS MATERIALIZED (
-    SELECT p FROM part
-    WHERE p = $2 AND history = $1 AND epoch = $3 AND node = $4 AND incarnation = $5 AND held
-    FOR SHARE
-)
-INSERT INTO chunk (p, upto, epoch, index, bytes)
-SELECT p, $6, $3, $7, $8 FROM held
-ON CONFLICT (p, upto, epoch, index) DO UPDATE SET bytes = excluded.bytes
-RETURNING nextval('revision')";
+pub fn statement() -> String {
+    let held = "p = $2 AND history = $1 AND epoch = $3 AND node = $4 AND incarnation = $5 AND held";
+    format!(
+        "WITH owned AS MATERIALIZED (SELECT p FROM part WHERE {held} FOR SHARE) \
+         INSERT INTO chunk (p, upto, epoch, index, bytes) SELECT p, $6, $3, $7, $8 FROM owned \
+         ON CONFLICT (p, upto, epoch, index) DO UPDATE SET bytes = excluded.bytes RETURNING nextval('revision')"
+    )
+}
 
 /// The statement's parameters.
 #[derive(Debug)]

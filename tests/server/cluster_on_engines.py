@@ -1,4 +1,6 @@
-"""Three members of etcd and three `rota serve` as processes, clients that commit unique offsets, and faults.
+"""Members of an engine and three `rota serve` as processes, clients that commit unique offsets, and faults.
+
+The engine is three members of etcd, or a PostgreSQL with a synchronous standby.
 
 Each (group, partition) of the topic is a register: OffsetCommit writes an offset that no other commit has, and
 OffsetFetch reads it. A request without an answer, or with an error, may take effect at any later time. Because values
@@ -21,10 +23,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from harness import peer
 from harness.brokers import free_port
+from harness.postgres import Postgres
 from harness.raw import NONE, ClosedError, Connection, Reader
 from tests.clients.eventually import eventually
 
@@ -108,16 +111,42 @@ class Process:
             self.running = None
 
 
+class Member(Protocol):
+    """A member of an engine."""
+
+    def start(self) -> None: ...
+
+    def signal(self, number: signal.Signals, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 @dataclass
 class Fleet:
-    """The processes."""
+    """The processes, on an engine of this kind."""
 
     folder: Path
-    members: list[Process] = field(default_factory=list)
+    kind: str
+    members: list[Member] = field(default_factory=list)
     servers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
+    kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Self:
+        engine = {"etcd": self._start_etcd, "postgresql": self._start_postgres}[self.kind]()
+        init = [sys.executable, "-m", "rota", "cluster", "init", "--engine", engine]
+        subprocess.run(init, check=True, stdout=subprocess.DEVNULL)
+        for number in range(1, SERVERS + 1):
+            port = free_port()
+            command = [sys.executable, "-m", "rota", "serve", "--listen", f"127.0.0.1:{port}", "--engine", engine]
+            command += ["--node-id", str(number), "--ttl-ms", str(TTL_MS), "--set", "offsets.topic.num.partitions=4"]
+            self.servers.append(Process(command, self.folder / f"rota{number}.log"))
+            self.ports.append(port)
+        for process in self.servers:
+            process.start()
+        return self
+
+    def _start_etcd(self) -> str:
         clients, peers = [free_port() for _ in range(MEMBERS)], [free_port() for _ in range(MEMBERS)]
         cluster = ",".join(f"m{number}=http://127.0.0.1:{port}" for number, port in enumerate(peers))
         for number in range(MEMBERS):
@@ -126,20 +155,25 @@ class Fleet:
             command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--log-level", "error"]
             command += ["--listen-peer-urls", other, "--initial-advertise-peer-urls", other, "--logger", "zap"]
             self.members.append(Process([*command, "--initial-cluster", cluster], self.folder / f"m{number}.log"))
-        engine = "etcd://" + ",".join(f"127.0.0.1:{port}" for port in clients) + "/rota/faults"
-        for number in range(1, SERVERS + 1):
-            port = free_port()
-            command = [sys.executable, "-m", "rota", "serve", "--listen", f"127.0.0.1:{port}", "--engine", engine]
-            command += ["--node-id", str(number), "--ttl-ms", str(TTL_MS), "--set", "offsets.topic.num.partitions=4"]
-            self.servers.append(Process(command, self.folder / f"rota{number}.log"))
-            self.ports.append(port)
-        for process in self.members + self.servers:
-            process.start()
-        return self
+        for member in self.members:
+            member.start()
+        return "etcd://" + ",".join(f"127.0.0.1:{port}" for port in clients) + "/rota/faults"
+
+    def _start_postgres(self) -> str:
+        primary = self.kept.enter_context(Postgres(name="primary"))
+        standby = self.kept.enter_context(Postgres(name="standby", follows=primary))
+        self.members += [primary, standby]
+        primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+        primary.sql("SELECT pg_reload_conf()")
+        follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        eventually(lambda: primary.sql(follows) == "1", READY_WITHIN_S, "the standby follows", primary.log.read_text)
+        hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+        return f"postgres://postgres@{hosts}/postgres?schema=faults"
 
     def __exit__(self, *_: object) -> None:
-        for process in self.servers + self.members:
+        for process in [*self.servers, *self.members]:
             process.kill()
+        self.kept.close()
 
     def logs(self) -> str:
         """What the servers have said."""
@@ -296,10 +330,10 @@ def strike(fleet: Fleet, chance: random.Random) -> str:
     return name
 
 
-def play(folder: Path, faults: int, seed: int) -> tuple[History, list[str]]:
+def play(folder: Path, kind: str, faults: int, seed: int) -> tuple[History, list[str]]:
     """Plays faults under load; everything answers at the end. Returns the history and the faults' names."""
     history, struck, chance = History(), [], random.Random(seed)
-    with Fleet(folder) as fleet:
+    with Fleet(folder, kind) as fleet:
         wait_until_all_answer(fleet, history)
         for _ in range(faults):
             with load(fleet, history):

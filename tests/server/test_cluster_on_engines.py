@@ -1,4 +1,4 @@
-"""`rota serve --engine etcd://...` as processes, killed and paused; the checker of histories.
+"""`rota serve --engine ...` as processes on a real engine, killed and paused; the checker of histories.
 
 `ROTA_TEST_FAULTS` says how many faults there are, `ROTA_TEST_SEED` which ones.
 """
@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import rota
-from tests.server import cluster_on_etcd as cluster
-from tests.server.cluster_on_etcd import Call, violation
+from harness import postgres
+from tests.server import cluster_on_engines as cluster
+from tests.server.cluster_on_engines import Call, violation
 
 FAULTS = 6
 NEVER = float("inf")
@@ -57,14 +58,31 @@ def test_a_violation_is_found(calls: list[Call], why: str) -> None:
     assert why in (violation(calls) or "")
 
 
+# CI installs both; `.ci/run` says so if it cannot.
+ENGINES = [
+    pytest.param(
+        "etcd",
+        marks=[
+            pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
+            pytest.mark.xdist_group("cluster-on-etcd"),
+        ],
+    ),
+    pytest.param(
+        "postgresql",
+        marks=[
+            pytest.mark.skipif(not postgres.is_installed(), reason="PostgreSQL is not installed (Debian: postgresql)"),
+            pytest.mark.xdist_group("cluster-on-postgres"),
+        ],
+    ),
+]
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.skipif("engine" not in signature(rota.Server.__init__).parameters, reason="this rota has no --engine")
-@pytest.mark.xdist_group("cluster-on-etcd")
-# CI installs it; `.ci/run` says so if it cannot.
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
-def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ENGINES)
+def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path, kind: str) -> None:
     faults = cluster.number("ROTA_TEST_FAULTS", FAULTS)
-    history, struck = cluster.play(tmp_path, faults, cluster.number("ROTA_TEST_SEED", 1))
+    history, struck = cluster.play(tmp_path, kind, faults, cluster.number("ROTA_TEST_SEED", 1))
     print(f"{struck}: {history.acknowledged()} commits acknowledged")
     assert not history.violations(), struck
     assert len(struck) == faults

@@ -1,0 +1,141 @@
+"""Servers of PostgreSQL on loopback. PostgreSQL refuses to run as root, so root runs it as the user `postgres`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.brokers import free_port
+
+USER = "postgres"
+READY_WITHIN_S = 60.0
+SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=100")
+
+
+def programs() -> Path | None:
+    """The directory of initdb: Debian has it beside the PATH."""
+    packaged = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    newest = max(packaged, key=lambda path: int(path.parts[-3]), default=None)
+    found = newest or shutil.which("initdb")
+    return None if found is None else Path(found).parent
+
+
+def is_installed() -> bool:
+    """Whether tests can start PostgreSQL (Debian: postgresql)."""
+    return programs() is not None
+
+
+def program(name: str, *words: str) -> list[str]:
+    """The command of a program, as a user that may run it."""
+    folder = programs()
+    assert folder is not None
+    as_user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--"] if os.geteuid() == 0 else []
+    return [*as_user, str(folder / name), *words]
+
+
+class Postgres:
+    """One server, which ends with its `with` block."""
+
+    def __init__(self, settings: Sequence[str] = (), name: str = "p", follows: Postgres | None = None) -> None:
+        """`follows`: it is a copy of that server, which replicates to it under its name."""
+        self.port, self.name = free_port(), name
+        # The directories of pytest are not those of another user.
+        self._folder = tempfile.TemporaryDirectory(prefix="rota-postgres-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, USER, USER)
+        self._data = self.folder / "data"
+        self._made = False
+        self._follows = follows
+        flags = [word for setting in (*SETTINGS, *settings) for word in ("-c", setting)]
+        self._command = program("postgres", "-p", str(self.port), "-D", str(self._data), *flags)
+        self.running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.folder / "log"
+
+    def url(self, schema: str = "rota") -> str:
+        """What `--engine` takes."""
+        return f"postgres://{USER}@127.0.0.1:{self.port}/postgres?schema={schema}"
+
+    def _make(self) -> None:
+        if self._follows is not None:
+            of = f"host=127.0.0.1 port={self._follows.port} user={USER} application_name={self.name}"
+            words = ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync", "-d", of]
+            command = program("pg_basebackup", *words, "-D", str(self._data))
+        else:
+            words = ["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8", "--locale", "C"]
+            command = program("initdb", *words, "-D", str(self._data))
+        made = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        assert made.returncode == 0, made.stderr
+
+    def begin(self) -> None:
+        """Start it."""
+        if not self._made:
+            self._make()
+            self._made = True
+        with self.log.open("ab") as log:
+            self.running = subprocess.Popen(
+                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/", process_group=0
+            )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.begin()
+        deadline = time.monotonic() + READY_WITHIN_S
+        ready = program("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port))
+        while subprocess.run(ready, check=False, cwd="/").returncode != 0:
+            if time.monotonic() > deadline:
+                raise AssertionError(self.log.read_text(errors="replace")[-2_000:])
+            time.sleep(0.05)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the server and all its sessions."""
+        if self.running is not None:
+            leader = self.running.pid
+            children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
+            for pid in [*map(int, children), leader]:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
+
+    def kill(self) -> None:
+        """End it as a crash does: its sessions end with it, or they would keep its memory."""
+        if self.running is not None:
+            self.signal(signal.SIGCONT)
+            self.running.send_signal(signal.SIGQUIT)
+            self.running.wait()
+            self.running = None
+
+    def sql(self, statement: str) -> str:
+        """What psql prints of a statement."""
+        at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres"]
+        command = program("psql", *at, "-X", "-A", "-t", "-c", statement)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.strip()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, and delete what it has."""
+        self.kill()
+        self._folder.cleanup()
