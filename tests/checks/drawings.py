@@ -40,6 +40,8 @@ NOTES = {
     "rota-engine": "shared partitions",
     "rota-cluster": "a node on an engine",
     "rota-etcd": "etcd as the engine",
+    "rota-postgres": "PostgreSQL as the engine",
+    "rota-contract": "what engines answer",
     "rota-txn": "transactions",
     "rota-journal": "record and replay",
     "rota-assign": "assignors",

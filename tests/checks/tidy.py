@@ -281,6 +281,7 @@ PAGES_OF_SECTIONS = {
     "rust/engine/": "docs/engine-protocol.md",
     "rust/cluster/": "docs/engine-protocol.md",
     "rust/etcd/": "docs/engine-protocol.md",
+    "rust/postgres/": "docs/engine-protocol.md",
     "docs/engine-protocol.md": "docs/engine-protocol.md",
     "rust/txn/": "docs/transactions.md",
     "docs/transactions.md": "docs/transactions.md",

@@ -122,7 +122,7 @@ def scene(request: pytest.FixtureRequest, etcd: Etcd, started: Postgres | None) 
 
 @pytest.fixture
 def on_etcd(etcd: Etcd) -> Iterator[Scene]:
-    """As `scene`, on etcd."""
+    """Two servers of a cluster of its own on etcd."""
     scene = Scene(etcd.url(f"tests/{next(NUMBERS)}"))
     with two_servers(scene):
         yield scene
@@ -254,7 +254,7 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_tables(database: Postgres) -> str:
-    """The URL of a cluster whose tables nobody has made."""
+    """The URL of a cluster whose tables no operator has made."""
     return database.url(f"tests_{next(NUMBERS)}")
 
 

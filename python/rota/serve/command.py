@@ -273,7 +273,6 @@ def serve(
       rota serve --data data --journal
       rota serve --tls-cert server.pem --http https://0.0.0.0:9644
       rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092
-      rota serve --engine postgres://h1:5432,h2:5432/rota --node-id 1 --engine-user rota --engine-password-file password
       rota serve --control :9645 --virtual-clock
       rota serve --trace --json
       rota serve --config rota.toml --log-format json

@@ -51,7 +51,7 @@ impl<F: Into<Failure>> From<F> for PrepareError {
     }
 }
 
-/// What is said of tables of a later version.
+/// Refuses tables of a later version.
 pub fn newer(version: u32) -> String {
     format!("its tables have version {version}, this rota knows {VERSION}: use a newer rota")
 }

@@ -89,7 +89,7 @@ pub async fn begin(client: &Client, isolation: Isolation) -> Result<Durability, 
 /// Why the tables cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// Nobody has made them.
+    /// No operator has made them.
     Missing,
     /// Of an earlier or later version.
     Version(u32),

@@ -63,7 +63,7 @@ const PORT: u16 = 5432;
 const SCHEMA: &str = "rota";
 /// Names of PostgreSQL have at most 63 bytes.
 const SCHEMA_BYTES_MAX: usize = 48;
-/// Encrypted without a look at the certificate, or only if the host likes: nobody is kept from listening.
+/// These encrypt without a full check of the certificate, or only if the host likes: another host can listen.
 const WEAK: [&str; 3] = ["allow", "prefer", "verify-ca"];
 
 /// A text that names no engine.

@@ -160,7 +160,6 @@ impl Server {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
