@@ -21,7 +21,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// The next one.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ impl Random {
 
     /// One below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.number() % bound
     }
 
     /// True so many times in a hundred.
@@ -81,7 +81,7 @@ impl Generator {
     }
 
     /// The next request.
-    pub fn next(&mut self, store: &Store) -> Request {
+    pub fn request(&mut self, store: &Store) -> Request {
         self.history = store.view.meta.history;
         if self.random.is(12) && !self.asked.is_empty() {
             let twin = self.random.below(self.asked.len() as u64) as usize;

@@ -77,7 +77,7 @@ pub async fn sequence<E: Engine>(engine: E, seed: u64) -> BTreeSet<String> {
             let appends = generator.appends(store);
             both.ask_all(&appends).await;
         } else {
-            let request = generator.next(store);
+            let request = generator.request(store);
             both.ask(&request).await;
         }
         generator.learn(both.memory.store());

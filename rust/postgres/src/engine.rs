@@ -125,12 +125,8 @@ impl PostgresEngine {
 
     /// Makes the tables of a cluster, or upgrades them.
     pub async fn prepare(config: &Config) -> Result<Prepared, PrepareError> {
-        let connecting = Session::open(
-            config,
-            &config.endpoints,
-            TargetSessionAttrs::ReadWrite,
-            Isolation::EachStatement,
-        );
+        let connecting =
+            Session::open(config, &config.endpoints, TargetSessionAttrs::ReadWrite, Isolation::EachStatement);
         let mut session = timeout(config.timeout, connecting).await.unwrap_or(Err(Failure::Timeout))?;
         let history = random()?;
         schema::prepare(session.client_mut(), &config.schema, &schema::STEPS, history, FORMAT).await

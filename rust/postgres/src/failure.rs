@@ -51,9 +51,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error.as_db_error() {
             Some(told) if ABORTED.contains(told.code()) => Failure::Conflict,
-            Some(told) => {
-                Failure::Database { code: told.code().code().to_owned(), message: told.message().to_owned() }
-            }
+            Some(told) => Failure::Database { code: told.code().code().to_owned(), message: told.message().to_owned() },
             None => {
                 let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                 Failure::Connection(format!("{error}{cause}"))

@@ -49,14 +49,14 @@ pub fn view(told: &Told, first: usize, meta: Meta, revision: Revision) -> Result
         Ok((NodeId(value(row, 0)?), Registration { directory, incarnation }))
     });
     let beats = rows.iter().filter_map(|row| beat(row).transpose());
-    let notes = told.rows(first + 2)?.iter().map(|row| Ok((value(row, 0)?, bytes_at(row, 1)?)));
+    let told_notes = told.rows(first + 2)?.iter().map(|row| Ok((value(row, 0)?, bytes_at(row, 1)?)));
     Ok(View {
         revision,
         meta,
         nodes: nodes.collect::<Result<_, Failure>>()?,
         beats: beats.collect::<Result<_, Failure>>()?,
         parts,
-        notes: notes.collect::<Result<_, Failure>>()?,
+        notes: told_notes.collect::<Result<_, Failure>>()?,
     })
 }
 

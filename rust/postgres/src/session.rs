@@ -2,9 +2,7 @@
 
 use std::{
     future::poll_fn,
-    sync::{
-        Arc, Mutex, PoisonError,
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,11 +12,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use tokio_postgres::{
-    AsyncMessage, Client, Connection, NoTls, Statement,
-    config::TargetSessionAttrs,
-    error::Severity,
-};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Statement, config::TargetSessionAttrs, error::Severity};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{

@@ -45,7 +45,8 @@ impl Durability {
     /// What operators have to know.
     pub fn warning(&self) -> Option<String> {
         self.standbys.trim().is_empty().then(|| {
-            "a failover of the database may lose acknowledged commits: its synchronous_standby_names is empty".to_owned()
+            "a failover of the database may lose acknowledged commits: its synchronous_standby_names is empty"
+                .to_owned()
         })
     }
 }

@@ -57,7 +57,10 @@ pub fn has_prev(partition: PartitionId, prev: Prev) -> String {
         Prev::Nothing => format!("NOT EXISTS (SELECT FROM head WHERE p = {p})"),
         Prev::Head(revision) => format!("EXISTS (SELECT FROM head WHERE p = {p} AND revision = {})", revision.0),
         Prev::Entry(base_offset, revision) => {
-            format!("EXISTS (SELECT FROM log WHERE p = {p} AND base_offset = {base_offset} AND revision = {})", revision.0)
+            format!(
+                "EXISTS (SELECT FROM log WHERE p = {p} AND base_offset = {base_offset} AND revision = {})",
+                revision.0
+            )
         }
     }
 }

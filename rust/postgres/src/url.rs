@@ -96,7 +96,9 @@ impl Config {
         for option in options.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("schema", name)) if is_name(name) => schema = name,
-                Some(("schema", _)) => return Err(bad("a schema is a name of a-z, 0-9 and _ that begins with a letter")),
+                Some(("schema", _)) => {
+                    return Err(bad("a schema is a name of a-z, 0-9 and _ that begins with a letter"));
+                }
                 Some(("sslmode", "disable")) if tls.is_none() => {}
                 Some(("sslmode", "disable")) => return Err(bad("CA certificates are given, and sslmode is disable")),
                 Some(("sslmode", "require" | "verify-full")) if tls.is_some() => {}
@@ -162,7 +164,9 @@ impl Config {
 
 fn is_name(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    text.len() <= SCHEMA_BYTES_MAX && text.bytes().all(is_part) && text.starts_with(|first: char| first.is_ascii_lowercase())
+    text.len() <= SCHEMA_BYTES_MAX
+        && text.bytes().all(is_part)
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
 fn endpoints(parsed: &tokio_postgres::Config) -> Option<Vec<Endpoint>> {

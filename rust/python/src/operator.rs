@@ -125,12 +125,7 @@ impl EngineOperator {
     /// Makes the tables that an engine needs, or upgrades them. Returns the engine without password, and what was done:
     /// `made`, `upgraded`, `unchanged` or `not needed`.
     #[staticmethod]
-    fn prepare(
-        py: Python<'_>,
-        url: &str,
-        access: EngineAccess,
-        attempt_ms: u64,
-    ) -> PyResult<(String, &'static str)> {
+    fn prepare(py: Python<'_>, url: &str, access: EngineAccess, attempt_ms: u64) -> PyResult<(String, &'static str)> {
         let mut config = match engine_at(url, access)? {
             EngineAt::Etcd(config) => return Ok((config.name(), "not needed")),
             EngineAt::Postgres(config) => config,

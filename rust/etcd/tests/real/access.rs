@@ -44,7 +44,8 @@ fn connections_are_encrypted_and_both_sides_are_checked() {
         let etcd = Etcd::start_with(1, flags.to_vec(), "https");
         let identity = Some((inline(&rota.certificate), inline(&rota.key)));
         let with = |ca: &Authority, identity| {
-            let tls = ClientTlsFiles { ca: inline(&ca.certificate()), identity }.load(&[ALPN]).expect("a configuration");
+            let tls =
+                ClientTlsFiles { ca: inline(&ca.certificate()), identity }.load(&[ALPN]).expect("a configuration");
             Config { tls: Some(tls), ..etcd.config() }
         };
         let mut owner = Owner::new(open(&with(&authority, identity.clone())).await).await;

@@ -18,7 +18,7 @@ const QUOTA_BYTES: u64 = 16 << 20;
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Writes chunks that no head names until etcd has no space.
-async fn fill(owner: &Owner) -> u32 {
+async fn fill(owner: &Owner<EtcdEngine>) -> u32 {
     for index in 0.. {
         let (token, bytes) = (owner.token, vec![index as u8; CHUNK_BYTES]);
         let chunk = PutChunk { partition: PARTITION, token, upto: 1, index, bytes };
@@ -33,13 +33,13 @@ async fn fill(owner: &Owner) -> u32 {
     unreachable!("the loop returns")
 }
 
-async fn file_bytes(owner: &Owner) -> u64 {
+async fn file_bytes(owner: &Owner<EtcdEngine>) -> u64 {
     let Content::Used(used) = call(&owner.engine, owner.history, Body::Usage(Usage)).await else { panic!("no usage") };
     assert!(used.live_bytes <= used.file_bytes);
     used.file_bytes
 }
 
-async fn revision(engine: &EtcdEngine, owner: &Owner) -> rota_engine::Revision {
+async fn revision(engine: &EtcdEngine, owner: &Owner<EtcdEngine>) -> rota_engine::Revision {
     let request = Request { history: owner.history, body: Body::Usage(Usage) };
     match engine.call(&request).await {
         Outcome::Answered(answer) => answer.revision,

@@ -134,4 +134,3 @@ pub fn refused(history: HistoryId, told: &Told) -> Result<Answer, Failure> {
     let entry = told.row(2)?.map(entry).transpose()?;
     Ok(Answer { revision, content: Content::Appended(Appended::Refused { part, entry }) })
 }
-

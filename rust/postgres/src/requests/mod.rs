@@ -115,4 +115,3 @@ fn change_tail(is_held: &str) -> String {
 
 /// The revision of the message's change of small keys.
 const REVISION: &str = "(SELECT revision FROM meta)";
-

@@ -2,8 +2,7 @@
 
 use rota_engine::{
     ChunkKey, Entry, Epoch, HistoryId, Incarnation, Log, Meta, NodeId, Nonce, Part, Revision, SnapshotHead,
-    requests::Contents,
-    store::Stored,
+    requests::Contents, store::Stored,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;

@@ -1,6 +1,9 @@
 //! `Usage`: the files of the database, and those of the cluster's tables in it. PostgreSQL has no quota.
 
-use rota_engine::{HistoryId, PartitionId, requests::{Content, Usage, Used}};
+use rota_engine::{
+    HistoryId, PartitionId,
+    requests::{Content, Usage, Used},
+};
 
 use super::{Fenced, OWN};
 use crate::{

@@ -4,7 +4,8 @@ use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
     Body, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
-        AcceptLoss, Append, Appended, Claim, Claimed, Content, HeadPut, PutChunk, PutHead, Read, Silence, append::Verdict,
+        AcceptLoss, Append, Appended, Claim, Claimed, Content, HeadPut, PutChunk, PutHead, Read, Silence,
+        append::Verdict,
     },
 };
 use rota_postgres::PostgresEngine;

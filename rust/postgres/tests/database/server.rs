@@ -145,7 +145,9 @@ impl Server {
         let log = std::fs::File::options().create(true).append(true).open(self.directory.path().join("log"));
         let mut command = program("postgres");
         command.args(["-p", &self.port.to_string(), "-D"]).arg(self.data());
-        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=60"] {
+        for setting in
+            ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=60"]
+        {
             command.args(["-c", setting]);
         }
         for setting in &self.settings {
@@ -192,7 +194,8 @@ impl Server {
         let process = self.process.as_ref().expect("a server that runs");
         let leader = process.child.id();
         let children = Command::new("pgrep").args(["-P", &leader.to_string()]).output().expect("pgrep").stdout;
-        for pid in String::from_utf8_lossy(&children).split_whitespace().map(str::to_owned).chain([leader.to_string()]) {
+        for pid in String::from_utf8_lossy(&children).split_whitespace().map(str::to_owned).chain([leader.to_string()])
+        {
             // A session may have ended meanwhile.
             let _ = Command::new("kill").args([format!("-{name}"), pid]).stderr(Stdio::null()).status();
         }
@@ -206,7 +209,21 @@ impl Server {
     /// Carries a statement out.
     pub fn sql(&self, statement: &str) -> String {
         let mut psql = program("psql");
-        psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", USER, "-X", "-A", "-t", "-c", statement]);
+        psql.args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &self.port.to_string(),
+            "-U",
+            USER,
+            "-d",
+            USER,
+            "-X",
+            "-A",
+            "-t",
+            "-c",
+            statement,
+        ]);
         let output = psql.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("psql");
         assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
