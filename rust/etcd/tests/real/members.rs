@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 pub use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
-    Body, HistoryId, NodeId, Outcome, Request,
-    requests::{AcceptLoss, Appended, Content, append::Verdict},
+    Body, HistoryId, NodeId, Outcome, Prev, Request,
+    requests::{AcceptLoss, Appended, Check, Content, Fence, NotePut, PutNote, append::Verdict},
 };
 use rota_etcd::{Config, EtcdEngine};
 
@@ -116,6 +116,35 @@ fn an_owner_that_outlives_a_restore_sees_that_the_engine_went_back() {
         assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
         let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
         assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+    });
+}
+
+/// Another write has brought the revision back to what it was: no answer shows that something is gone.
+#[test]
+fn a_restore_that_loses_one_entry_is_seen_by_the_next_append() {
+    run(|| async {
+        let mut etcd = Etcd::start(1, &[]);
+        let config = config(&etcd);
+        let mut owner = Owner::new(open(&config).await).await;
+        owner.append_many(5).await;
+        let (data, copy) = (etcd.data(0), etcd.data(7));
+        etcd.kill(0);
+        copied(&data, &copy);
+        etcd.restart(0);
+        owner.append_many(1).await;
+        let Prev::Entry(_, known) = owner.prev else { panic!("no entry") };
+        etcd.kill(0);
+        std::fs::remove_dir_all(&data).expect("the data goes");
+        copied(&copy, &data);
+        etcd.restart(0);
+        let note = PutNote { name: "other".to_owned(), seen: None, value: Some(vec![1]) };
+        assert_eq!(call(&owner.engine, owner.history, Body::Note(note)).await, Content::NotePut(NotePut::Written));
+        let check = Body::Check(Check { partition: PARTITION, token: owner.token });
+        let check = Request { history: owner.history, body: check };
+        let Outcome::Answered(answer) = owner.engine.call(&check).await else { panic!("{:?}", owner.engine.trouble()) };
+        assert!(answer.revision >= known, "{answer:?} shows it by its revision");
+        assert_eq!(answer.content, Content::Fence(Fence::Held));
+        assert_eq!(owner.append(10).await, Verdict::WentBack);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Standbys: what is answered is on both, and a host that was replaced confirms nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rota_contract::owner::{Owner, call};
 use rota_engine::{
@@ -12,6 +12,9 @@ use crate::{
     engines::{impatient, open, run},
     server::{PATIENCE, Server},
 };
+
+/// A session that was cancelled ends within this time.
+const WITHIN: Duration = Duration::from_secs(20);
 
 /// A primary that waits for its standby.
 fn pair() -> (Server, Server) {
@@ -43,8 +46,12 @@ fn nothing_is_answered_before_the_standby_has_it() {
         let check = Check { partition: append.partition, token: append.token };
         let check = Request { history: owner.history, body: Body::Check(check) };
         assert_eq!(owner.engine.call(&check).await, Outcome::Unknown);
-        let sessions = primary.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rota'");
-        assert!(sessions.parse::<u32>().is_ok_and(|count| count < 20), "{sessions} sessions pile up");
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let began = Instant::now();
+        while primary.sql(waiting) != "0" {
+            assert!(began.elapsed() < WITHIN, "sessions pile up");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         standby.restart();
         let verdict = owner.settle(append).await;
         assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");

@@ -1,5 +1,7 @@
 //! Owners that change while appends are under way.
 
+use std::time::Duration;
+
 use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
     Body, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
@@ -8,7 +10,7 @@ use rota_engine::{
         append::Verdict,
     },
 };
-use rota_postgres::PostgresEngine;
+use rota_postgres::{PostgresEngine, session::Session, settings::Isolation};
 
 use crate::{
     engines::{config, open, run},
@@ -83,6 +85,47 @@ fn after_a_claim_no_append_of_an_earlier_owner_is_written() {
             written = end;
         }
         assert!(written > i64::from(ROUNDS), "{written}");
+    });
+}
+
+/// Waits until so many sessions wait for locks, or the work is done.
+async fn until_waiting<T>(server: &Server, count: u32, work: &tokio::task::JoinHandle<T>) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while !work.is_finished() && server.sql(waiting).parse::<u32>().expect("a number") < count {
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The append has passed the fence and waits, because another session is about to write at its position.
+#[test]
+fn a_claim_waits_for_an_append_that_has_passed_the_fence() {
+    run(|| async {
+        let server = Server::start(&["synchronous_commit=off"]);
+        let config = config(&[&server]);
+        let owner = Owner::new(open(&config).await).await;
+        let (history, append, token) = (owner.history, owner.next_append(10), owner.token);
+        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
+        let taken = "BEGIN; INSERT INTO log VALUES (0, 0, 1, gen_random_uuid(), 1, '', 1);";
+        other.ask(taken).await.expect("an uncommitted entry");
+        let engine = owner.engine.clone();
+        let request = Request { history, body: Body::Append(append.clone()) };
+        let appending = tokio::spawn(async move { engine.append_all(0, &[request]).await });
+        until_waiting(&server, 1, &appending).await;
+        let engine = open(&config).await;
+        let claiming = tokio::spawn(async move {
+            claim(&engine, history, token, 2).await;
+            let read = call(&engine, history, Body::Read(Read { partition: PARTITION })).await;
+            let Content::Contents(contents) = read else { panic!("{read:?}") };
+            contents.log.entries.len()
+        });
+        until_waiting(&server, 2, &claiming).await;
+        other.ask("ROLLBACK;").await.expect("the position is free");
+        let outcomes = appending.await.expect("the append ends");
+        let Outcome::Answered(answer) = &outcomes[0] else { panic!("{outcomes:?}") };
+        let Content::Appended(appended) = &answer.content else { panic!("{answer:?}") };
+        assert!(matches!(append.verdict(appended), Verdict::Applied(_)), "{appended:?}");
+        assert_eq!(claiming.await.expect("the claim ends"), 1, "the new owner does not see the entry");
     });
 }
 
