@@ -58,7 +58,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -221,6 +221,9 @@ bench-durable: wheel ## time durable commits and starts, compared with Kafka and
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
 	cargo build --quiet --release -p rota-benches --example commit_load
 	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
+
+chaos: develop ## kill, pause and cut off servers and members of engines, 1,000 times each (hours; etcd, PostgreSQL, root)
+	ROTA_TEST_FAULTS=$(or $(FAULTS),1000) $(BIN)/python -m pytest -n 0 -s tests/server/test_cluster_on_engines.py
 
 bench-cluster: wheel ## time takeovers and commits of several servers over etcd, release build (5 min; BENCH_ARGS='kill commits'; etcd)
 	$(PYTHON) -m venv build/bench

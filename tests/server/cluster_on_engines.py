@@ -1,6 +1,7 @@
 """Members of an engine and three `rota serve` as processes, clients that commit unique offsets, and faults.
 
-The engine is three members of etcd, or a PostgreSQL with a synchronous standby.
+The engine is three members of etcd, or a PostgreSQL with a synchronous standby. With a network each server and each
+member of etcd is a host of its own, and what one sends to another can be lost.
 
 Each (group, partition) of the topic is a register: OffsetCommit writes an offset that no other commit has, and
 OffsetFetch reads it. A request without an answer, or with an error, may take effect at any later time. Because values
@@ -30,6 +31,7 @@ from harness.brokers import free_port
 from harness.postgres import Postgres
 from harness.raw import NONE, ClosedError, Connection, Reader
 from tests.clients.eventually import eventually
+from tests.server.network import Network
 
 MEMBERS = SERVERS = 3
 TTL_MS = 1_500
@@ -127,9 +129,11 @@ class Fleet:
 
     folder: Path
     kind: str
+    network: Network | None = None
     members: list[Member] = field(default_factory=list)
     servers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
+    cuts: list[tuple[str, str]] = field(default_factory=list)
     kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Self:
@@ -138,9 +142,10 @@ class Fleet:
         subprocess.run(init, check=True, stdout=subprocess.DEVNULL)
         for number in range(1, SERVERS + 1):
             port = free_port()
-            command = [sys.executable, "-m", "rota", "serve", "--listen", f"127.0.0.1:{port}", "--engine", engine]
+            listen = f"PLAINTEXT://{self.address(f'rota{number}')}:{port}"
+            command = [sys.executable, "-m", "rota", "serve", "--listen", listen, "--engine", engine]
             command += ["--node-id", str(number), "--ttl-ms", str(TTL_MS), "--set", "offsets.topic.num.partitions=4"]
-            self.servers.append(Process(command, self.folder / f"rota{number}.log"))
+            self.servers.append(self._process(f"rota{number}", command))
             self.ports.append(port)
         for process in self.servers:
             process.start()
@@ -148,16 +153,40 @@ class Fleet:
 
     def _start_etcd(self) -> str:
         clients, peers = [free_port() for _ in range(MEMBERS)], [free_port() for _ in range(MEMBERS)]
-        cluster = ",".join(f"m{number}=http://127.0.0.1:{port}" for number, port in enumerate(peers))
+        hosts = [self.address(f"m{number}") for number in range(MEMBERS)]
+        cluster = ",".join(f"m{number}=http://{hosts[number]}:{port}" for number, port in enumerate(peers))
         for number in range(MEMBERS):
-            client, other = f"http://127.0.0.1:{clients[number]}", f"http://127.0.0.1:{peers[number]}"
+            client, other = f"http://{hosts[number]}:{clients[number]}", f"http://{hosts[number]}:{peers[number]}"
             command = ["etcd", "--name", f"m{number}", "--data-dir", str(self.folder / f"m{number}")]
             command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--log-level", "error"]
             command += ["--listen-peer-urls", other, "--initial-advertise-peer-urls", other, "--logger", "zap"]
-            self.members.append(Process([*command, "--initial-cluster", cluster], self.folder / f"m{number}.log"))
+            self.members.append(self._process(f"m{number}", [*command, "--initial-cluster", cluster]))
         for member in self.members:
             member.start()
-        return "etcd://" + ",".join(f"127.0.0.1:{port}" for port in clients) + "/rota/faults"
+        return (
+            "etcd://" + ",".join(f"{host}:{port}" for host, port in zip(hosts, clients, strict=True)) + "/rota/faults"
+        )
+
+    def address(self, host: str) -> str:
+        """Of a server or of a member of etcd."""
+        return "127.0.0.1" if self.network is None else self.network.addresses[host]
+
+    def _process(self, host: str, command: list[str]) -> Process:
+        there = command if self.network is None else self.network.command(host, command)
+        return Process(there, self.folder / f"{host}.log")
+
+    def cut(self, senders: list[str], receivers: list[str]) -> None:
+        """What these send to those is lost."""
+        assert self.network is not None
+        for pair in itertools.product(senders, receivers):
+            self.network.cut(*pair)
+            self.cuts.append(pair)
+
+    def heal(self) -> None:
+        """Everything arrives again."""
+        assert self.network is not None
+        while self.cuts:
+            self.network.heal(*self.cuts.pop())
 
     def _start_postgres(self) -> str:
         primary = self.kept.enter_context(Postgres(name="primary"))
@@ -196,7 +225,7 @@ class Client:
     def _ask(self, server: int, request: bytes) -> Reader | None:
         try:
             if server not in self.connections:
-                address = ("127.0.0.1", self.fleet.ports[server])
+                address = (self.fleet.address(f"rota{server + 1}"), self.fleet.ports[server])
                 self.connections[server] = Connection(address, timeout=ANSWER_WITHIN_S)
             return self.connections[server].ask(request)
         except (OSError, ClosedError):
@@ -297,6 +326,28 @@ def wait_until_all_answer(fleet: Fleet, history: History) -> None:
     client.close()
 
 
+HOSTS = [*(f"rota{number}" for number in range(1, SERVERS + 1)), *(f"m{number}" for number in range(MEMBERS))]
+CUTS = ["cut off", "mute", "deaf", "member cut off", "member mute", "far from two members"]
+
+
+def separate(fleet: Fleet, chance: random.Random) -> str:
+    """One partition of the network, which is over when this returns. Returns its name.
+
+    A server or a member is cut off, in both directions or in one: what it sends is lost, or what is sent to it.
+    """
+    name = chance.choice(CUTS)
+    servers, members = HOSTS[:SERVERS], HOSTS[SERVERS:]
+    one = chance.choice(members if name.startswith("member") else servers)
+    others = chance.sample(members, 2) if name == "far from two members" else [each for each in members if each != one]
+    if name != "deaf":
+        fleet.cut([one], others)
+    if not name.endswith("mute"):
+        fleet.cut(others, [one])
+    time.sleep(TTL_MS / 1_000 * chance.choice([0.5, 2, 3]))
+    fleet.heal()
+    return name
+
+
 def strike(fleet: Fleet, chance: random.Random) -> str:
     """One fault, which is over when this returns. Returns its name."""
     server, member = chance.choice(fleet.servers), chance.choice(fleet.members)
@@ -330,15 +381,15 @@ def strike(fleet: Fleet, chance: random.Random) -> str:
     return name
 
 
-def play(folder: Path, kind: str, faults: int, seed: int) -> tuple[History, list[str]]:
+def play(folder: Path, kind: str, faults: int, seed: int, network: Network | None = None) -> tuple[History, list[str]]:
     """Plays faults under load; everything answers at the end. Returns the history and the faults' names."""
     history, struck, chance = History(), [], random.Random(seed)
-    with Fleet(folder, kind) as fleet:
+    with Fleet(folder, kind, network) as fleet:
         wait_until_all_answer(fleet, history)
         for _ in range(faults):
             with load(fleet, history):
                 time.sleep(0.5)
-                struck.append(strike(fleet, chance))
+                struck.append((strike if network is None else separate)(fleet, chance))
                 time.sleep(0.5)
             if history.violations():
                 break

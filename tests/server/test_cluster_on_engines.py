@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from inspect import signature
 from pathlib import Path
 
@@ -15,8 +17,10 @@ import rota
 from harness import postgres
 from tests.server import cluster_on_engines as cluster
 from tests.server.cluster_on_engines import Call, violation
+from tests.server.network import Network, is_possible
 
 FAULTS = 6
+WITHIN_S = max(900, 30 * cluster.number("ROTA_TEST_FAULTS", FAULTS))
 NEVER = float("inf")
 
 
@@ -77,7 +81,7 @@ ENGINES = [
 ]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(WITHIN_S)
 @pytest.mark.skipif("engine" not in signature(rota.Server.__init__).parameters, reason="this rota has no --engine")
 @pytest.mark.parametrize("kind", ENGINES)
 def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path, kind: str) -> None:
@@ -87,3 +91,54 @@ def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path, k
     assert not history.violations(), struck
     assert len(struck) == faults
     assert history.acknowledged() > 3 * faults
+
+
+@pytest.mark.timeout(WITHIN_S)
+@pytest.mark.xdist_group("cluster-on-etcd")
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
+@pytest.mark.skipif(not is_possible(), reason="network namespaces need root, and ip (Debian: iproute2)")
+def test_commits_are_linearizable_whoever_is_cut_off(tmp_path: Path) -> None:
+    faults = cluster.number("ROTA_TEST_FAULTS", FAULTS)
+    with Network(cluster.HOSTS) as network:
+        seed = cluster.number("ROTA_TEST_SEED", 1)
+        history, struck = cluster.play(tmp_path, "etcd", faults, seed, network)
+    print(f"{struck}: {history.acknowledged()} commits acknowledged")
+    assert not history.violations(), struck
+    assert len(struck) == faults
+    assert history.acknowledged() > 3 * faults
+
+
+LISTEN = """
+import socket
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.bind(("", 9))
+print("ready", flush=True)
+print(at.recv(9).decode())
+"""
+SEND = """
+import socket, sys
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (sys.argv[1], 9))
+"""
+
+
+def arrives(network: Network, sender: str, receiver: str) -> bool:
+    """Whether a datagram arrives. The sender is told at once of one that is lost."""
+    command = network.command(receiver, [sys.executable, "-c", LISTEN])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == "ready\n"
+        send = network.command(sender, [sys.executable, "-c", SEND, network.addresses[receiver]])
+        if subprocess.run(send, check=False, capture_output=True).returncode != 0:
+            listener.kill()
+            return False
+        return listener.stdout.readline() == "x\n"
+
+
+@pytest.mark.skipif(not is_possible(), reason="network namespaces need root, and ip (Debian: iproute2)")
+def test_a_cut_loses_what_one_host_sends_and_nothing_else() -> None:
+    with Network(["a", "b", "c"]) as network:
+        assert arrives(network, "a", "b")
+        network.cut("a", "b")
+        assert [arrives(network, *pair) for pair in ("ab", "ba", "ac", "cb")] == [False, True, True, True]
+        network.heal("a", "b")
+        assert arrives(network, "a", "b")
