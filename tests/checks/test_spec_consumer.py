@@ -2,11 +2,15 @@
 by events.
 """
 
+import re
+from collections import Counter
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from rota import model
+from rota.audit.matrix import BOTH, MATRIX, REPLAYED, UNKNOWN
 from rota.specs import jobs, necessity
 from rota.specs.consumer.runs import FALSE, RUNS, sizes
 from rota.specs.obligations import Step, run_of
@@ -122,6 +126,21 @@ def test_the_ids_are_those_of_the_vocabulary() -> None:
 
 def test_no_property_has_a_name_of_the_classic_protocol() -> None:
     assert not set(SPEC.properties) & set(protocols()["classic"].spec.properties)
+
+
+def test_the_page_says_what_shows_each_id() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "checking.md").read_text(encoding="utf-8")
+    broken = [{name.split(":")[0] for name in found if name in MAIN} for found in PROTOCOL.killed.values()]
+    bugs = Counter(identifier for each in broken for identifier in each)
+    said = {BOTH: "replay, query", REPLAYED: "replay", UNKNOWN: "–"}
+    rows = re.findall(r"^\| (C\d+) \| (.+?) \| (.+?) \| (.+?) \|$", page, re.MULTILINE)
+    wanted = {
+        identifier: (str(bugs.get(identifier, "–")), said.get(journal, journal), said.get(log, log))
+        for identifier, (journal, _, log) in MATRIX.items()
+        if identifier.startswith("C")
+    }
+    assert {identifier: tuple(rest) for identifier, *rest in rows} == wanted
+    assert f"of the {len(PROTOCOL.bugs)} bugs" in page
 
 
 # ---- what is false, on the model
