@@ -237,6 +237,31 @@ pub struct CommitTopicBody<'a> {
     pub partitions: Range<usize>,
 }
 
+/// Reads the topics of a commit, and the partitions of all topics.
+pub(crate) fn commit_topics<'a>(
+    reader: &mut Reader<'a>,
+    by_id: bool,
+    has_leader_epochs: bool,
+) -> Result<(Vec<CommitTopicBody<'a>>, Vec<CommitPartition<'a>>), WireError> {
+    let mut partitions = Vec::new();
+    let count = reader.count("topics")?;
+    let topics = elements(reader, count, |reader| {
+        let topic = TopicRef::read(reader, by_id)?;
+        let first = partitions.len();
+        for _ in 0..reader.count("partitions")? {
+            partitions.push(CommitPartition {
+                index: reader.i32("partition_index")?,
+                offset: reader.i64("committed_offset")?,
+                leader_epoch: if has_leader_epochs { reader.i32("committed_leader_epoch")? } else { -1 },
+                metadata: reader.nullable_str("committed_metadata")?,
+            });
+            reader.skip_tags()?;
+        }
+        Ok(CommitTopicBody { topic, partitions: first..partitions.len() })
+    })?;
+    Ok((topics, partitions))
+}
+
 /// A decoded `OffsetCommit`, v2–10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetCommitBody<'a> {
@@ -262,23 +287,7 @@ impl<'a> OffsetCommitBody<'a> {
         let member_id = reader.str("member_id")?;
         let instance_id = since(version, 7, || reader.nullable_str("group_instance_id"))?;
         let retention_time_ms = if version <= 4 { reader.i64("retention_time_ms")? } else { -1 };
-        let mut partitions = Vec::new();
-        let count = reader.count("topics")?;
-        let topics = elements(&mut reader, count, |reader| {
-            let topic = TopicRef::read(reader, version >= TOPIC_IDS_SINCE)?;
-            let first = partitions.len();
-            let count = reader.count("partitions")?;
-            for _ in 0..count {
-                partitions.push(CommitPartition {
-                    index: reader.i32("partition_index")?,
-                    offset: reader.i64("committed_offset")?,
-                    leader_epoch: if version >= 6 { reader.i32("committed_leader_epoch")? } else { -1 },
-                    metadata: reader.nullable_str("committed_metadata")?,
-                });
-                reader.skip_tags()?;
-            }
-            Ok(CommitTopicBody { topic, partitions: first..partitions.len() })
-        })?;
+        let (topics, partitions) = commit_topics(&mut reader, version >= TOPIC_IDS_SINCE, version >= 6)?;
         reader.skip_tags()?;
         let retention_time_ms = (retention_time_ms != -1).then_some(retention_time_ms);
         Ok(OffsetCommitBody {

@@ -12,7 +12,7 @@ use rota_core::{
 use crate::{
     answers::{THROTTLE_TIME_MS, of_commit, results_by_topic},
     read::{Reader, WireError},
-    requests::{CommitTopicBody, TopicRef, elements, reader, since},
+    requests::{CommitTopicBody, commit_topics, elements, reader, since},
     versions,
     write::Writer,
 };
@@ -53,22 +53,7 @@ impl<'a> TxnOffsetCommitBody<'a> {
         let generation = if version >= 3 { reader.i32("generation_id_or_member_epoch")? } else { -1 };
         let member_id = since(version, 3, || reader.str("member_id"))?;
         let instance_id = since(version, 3, || reader.nullable_str("group_instance_id"))?;
-        let mut partitions = Vec::new();
-        let count = reader.count("topics")?;
-        let topics = elements(&mut reader, count, |reader| {
-            let topic = TopicRef::read(reader, version >= TXN_TOPIC_IDS_SINCE)?;
-            let first = partitions.len();
-            for _ in 0..reader.count("partitions")? {
-                partitions.push(CommitPartition {
-                    index: reader.i32("partition_index")?,
-                    offset: reader.i64("committed_offset")?,
-                    leader_epoch: if version >= 2 { reader.i32("committed_leader_epoch")? } else { -1 },
-                    metadata: reader.nullable_str("committed_metadata")?,
-                });
-                reader.skip_tags()?;
-            }
-            Ok(CommitTopicBody { topic, partitions: first..partitions.len() })
-        })?;
+        let (topics, partitions) = commit_topics(&mut reader, version >= TXN_TOPIC_IDS_SINCE, version >= 2)?;
         reader.skip_tags()?;
         Ok(TxnOffsetCommitBody {
             version,
