@@ -6,6 +6,7 @@ It knows nothing of the protocol: it resolves ids, keeps what the log would keep
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -67,7 +68,23 @@ def _likelihood(told: str | None) -> int:
     return 0 if told else 1 if told is None else 2
 
 
-class Lockstep:
+class Stepping(ABC):
+    """Plays steps on the core and on the model."""
+
+    def play(self, step: Step) -> None:
+        """One step. Raises `Difference`, also where the core panics."""
+        try:
+            self._play(step)
+        except BaseException as error:
+            if not panicked(error):
+                raise
+            raise Difference(f"the core panicked: {error}") from None
+
+    @abstractmethod
+    def _play(self, step: Step) -> None: ...
+
+
+class Lockstep(Stepping):
     """Both coordinators, the log, and who waits for an answer."""
 
     def __init__(self, config: Mapping[str, int | str], reached: Reached | None = None) -> None:
@@ -93,15 +110,6 @@ class Lockstep:
         self.handed_over: dict[int, Sequence[rota.protocol.Record]] = {}
         self._start()
         self.play(Loaded())
-
-    def play(self, step: Step) -> None:
-        """One step. Raises `Difference`, also where the core panics."""
-        try:
-            self._play(step)
-        except BaseException as error:
-            if not panicked(error):
-                raise
-            raise Difference(f"the core panicked: {error}") from None
 
     def _play(self, step: Step) -> None:
         match step:

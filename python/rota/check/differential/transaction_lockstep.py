@@ -13,7 +13,7 @@ from typing import Any
 import rota.transactions as core
 from rota.check.differential import transaction_bytes
 from rota.check.differential.cells import Reached
-from rota.check.differential.lockstep import Difference, panicked
+from rota.check.differential.lockstep import Difference, Stepping
 from rota.check.differential.steps import AskTransaction, Crash, End, HandOver, Loaded, Mark, Pass, Step
 from rota.check.differential.transaction_cells import Seen, cell_of
 from rota.model import transactions as model
@@ -84,7 +84,7 @@ def shown(transaction: model.Transaction) -> core.Transaction:
     )
 
 
-class TransactionLockstep:
+class TransactionLockstep(Stepping):
     """Both coordinators, the log, and what is on its way."""
 
     def __init__(self, config: Mapping[str, int | str], reached: Reached | None = None) -> None:
@@ -126,15 +126,6 @@ class TransactionLockstep:
         self._compare()
 
     # ---- steps
-
-    def play(self, step: Step) -> None:
-        """One step. Raises `Difference`, also where the core panics."""
-        try:
-            self._play(step)
-        except BaseException as error:
-            if not panicked(error):
-                raise
-            raise Difference(f"the core panicked: {error}") from None
 
     def _play(self, step: Step) -> None:
         match step:
