@@ -2658,6 +2658,9 @@ class Server:
     ) -> tuple[Explanation, Projection | ConsumerView, list[tuple[str, str]]] | None:
         """A consistent view of a group, with (client id, host) of each member of a classic group; None if there is no
         such group."""
+    def held_by(self, group_id: str) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]]]], int]:
+        """The open transactions that hold offsets of a group back, and the wall time: (producer id, transactional id,
+        state, start in wall milliseconds, timeout, partitions); "" for an unknown producer."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
         """Summaries of the existing groups among `group_ids`, sorted by id, with at most `waits_max` waits each."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:

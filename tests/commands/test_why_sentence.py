@@ -260,6 +260,42 @@ def test_any_facts_make_one_printable_line(known: facts.Group) -> None:
     assert why(known).sentence.isprintable()
 
 
+def holding(name: str | None, state: str | None, left_ms: int | None) -> facts.Transaction:
+    return {
+        "transactional_id": name,
+        "producer_id": 7,
+        "state": state,
+        "open_for_ms": 41_000,
+        "aborted_in_ms": left_ms,
+        "partitions": {"orders": [3, 4], "mail": [0]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("transaction", "phrase"),
+    [
+        (
+            holding("pay-7", "Ongoing", 19_000),
+            "transaction pay-7, open for 41.0 s, holds back offsets of orders 3 and 4; mail 0, "
+            "and is aborted in 19.0 s",
+        ),
+        (
+            holding("pay\n", "PrepareCommit", None),
+            r"transaction pay\n, which is being committed, holds back offsets of orders 3 and 4; mail 0",
+        ),
+        (
+            holding("pay-7", "PrepareAbort", None),
+            "transaction pay-7, which is being aborted, holds back offsets of orders 3 and 4; mail 0",
+        ),
+        (holding(None, None, None), "a transaction of producer 7 holds back offsets of orders 3 and 4; mail 0"),
+    ],
+)
+def test_a_transaction_that_holds_offsets_back_is_named(transaction: facts.Transaction, phrase: str) -> None:
+    known = group()
+    known["transactions"] = [transaction] * 5
+    assert why(known).sentence.endswith(f"; {'; '.join([phrase] * 3)}")
+
+
 @pytest.mark.parametrize("ms", [0, 99, 100, 59_950, 2**40])
 def test_times_are_seconds_with_tenths_rounded_down(ms: int) -> None:
     assert words.seconds(ms) == f"{ms // 1000}.{ms % 1000 // 100} s"

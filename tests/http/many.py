@@ -52,6 +52,9 @@ class Many:
             for one in explained
         ]
 
+    def held_by(self, _group_id: str) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]]]], int]:
+        return [], 0
+
     def inspect_group(
         self, group_id: str
     ) -> tuple[rota.Explanation, rota.coordinator.Projection, list[tuple[str, str]]] | None:

@@ -150,7 +150,7 @@ def group(subject: Subject, group_id: str) -> Answer:
         hint = "" if nearest is None else f"; the nearest is `{nearest}`"
         message = f"there is no group `{group_id}`{hint}"
         raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchGroup", message, nearest=nearest)
-    return as_json(views.described(look, server.log_ends(views.places(look))))
+    return as_json(views.described(look, server.log_ends(views.places(look)), server.held_by(group_id)))
 
 
 @cache

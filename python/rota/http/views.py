@@ -16,6 +16,9 @@ Look: TypeAlias = tuple[_rota.Explanation, _rota.Projection | _rota.ConsumerView
 """What the server says of a group: what it is doing, its state, and of each member of a classic group its client id and
 host."""
 
+ONGOING = "Ongoing"
+"""The state of an open transaction."""
+
 CONSUMER = "consumer"
 """The protocol type whose bytes are subscriptions and assignments (docs/protocol.md §18)."""
 
@@ -53,7 +56,11 @@ def places(look: Look) -> list[Place]:
     return sorted(committed | {place for _, owned in _owners(group) for place in owned or ()})
 
 
-def described(look: Look, log_ends: Sequence[int | None]) -> Json:
+Held: TypeAlias = tuple[list[tuple[int, str, str, int, int, list[Place]]], int]
+"""The open transactions that hold a group's offsets back, and the wall time in milliseconds."""
+
+
+def described(look: Look, log_ends: Sequence[int | None], held: Held) -> Json:
     """Everything about a group; `log_ends` are those of `places`."""
     explanation, group, clients = look
     now_ms = explanation.now_ms
@@ -62,6 +69,7 @@ def described(look: Look, log_ends: Sequence[int | None]) -> Json:
     else:
         own = _classic_group(group, clients, now_ms)
     known: facts.Group = {**group_facts(explanation), "members": own["members"]}
+    known["transactions"] = _transactions(held)
     reasons = why(known)
     partitions = _partitions(look, log_ends)
     lags = [partition["lag"] for partition in partitions if partition["lag"] is not None]
@@ -75,11 +83,30 @@ def described(look: Look, log_ends: Sequence[int | None]) -> Json:
         **own,
         "appends_in_flight": len(group.in_flight),
         "waiting": known["waiting"],
+        "transactions": known["transactions"],
         "rebalances": [_rebalance(rebalance, now_ms) for rebalance in explanation.rebalances],
         "partitions": partitions,
         "lag": sum(lags) if lags else None,
         "why": {"sentence": reasons.sentence, **reasons._asdict()},
     }
+
+
+def _transactions(held: Held) -> list[facts.Transaction]:
+    rows, now_ms = held
+    found: list[facts.Transaction] = []
+    for producer_id, name, state, start_ms, timeout_ms, partitions in rows:
+        is_open = state == ONGOING
+        found.append(
+            {
+                "transactional_id": name or None,
+                "producer_id": producer_id,
+                "state": state or None,
+                "open_for_ms": max(now_ms - start_ms, 0) if name else None,
+                "aborted_in_ms": max(start_ms + timeout_ms - now_ms, 0) if is_open else None,
+                "partitions": by_topic(partitions),
+            }
+        )
+    return found
 
 
 def _classic_group(projection: _rota.Projection, clients: list[tuple[str, str]], now_ms: int) -> Json:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 CONSUMER = "consumer"
 
-PLACES = 8
-"""Partitions of a topic that one line names."""
-
 WATCH_S = 5.0
 HISTORY_S = 3_600.0
 
@@ -192,7 +189,7 @@ def _member(member: dict[str, Any], wait: dict[str, Any]) -> str:
     who = f"{words.printable(member['member_id'])} at {words.printable(member['client_host'])}"
     heard, left = member["heard_ago_ms"], member["expires_in_ms"]
     if wait["what"] == "Revoke":
-        who += f", has to give up {_places(member['revoking'])}"
+        who += f", has to give up {words.places(member['revoking'])}"
     if wait["what"] in words.STALLS and wait.get("heartbeats"):
         return f"{who}: heartbeats, the last one {words.seconds(heard or 0)} ago, but does not poll"
     if wait["what"] == "Release":
@@ -200,22 +197,10 @@ def _member(member: dict[str, Any], wait: dict[str, Any]) -> str:
             topic: [index for index in indexes if index not in member["assignment"].get(topic, ())]
             for topic, indexes in member["target"].items()
         }
-        return f"{who}: waits for {_places(missing)}"
+        return f"{who}: waits for {words.places(missing)}"
     silent = [] if heard is None else [f"silent for {words.seconds(heard)}"]
     ends = [] if left is None else [f"expires in {words.seconds(left)} unless it is heard"]
     return f"{who}: {', '.join([*silent, *ends])}" if silent or ends else who
-
-
-def _places(by_topic: dict[str, list[int]]) -> str:
-    """`orders 0, 1 and 2; payments 4`."""
-    named = [f"{words.printable(topic)} {_numbers(indexes)}" for topic, indexes in by_topic.items() if indexes]
-    return "; ".join(named) or "nothing"
-
-
-def _numbers(indexes: list[int]) -> str:
-    shown = [str(index) for index in indexes[:PLACES]]
-    rest = len(indexes) - len(shown)
-    return words.listed([*shown, f"{rest} more"] if rest else shown)
 
 
 def _rebalance(rebalance: dict[str, Any], unsettled: str, number: str) -> list[str]:

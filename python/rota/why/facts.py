@@ -62,6 +62,21 @@ class Member(TypedDict):
     """None while its session stands still."""
 
 
+class Transaction(TypedDict):
+    """An open transaction that holds offsets of a group back."""
+
+    transactional_id: str | None
+    """None if no coordinator knows the producer."""
+    producer_id: int
+    state: str | None
+    """`Ongoing`, `PrepareCommit` or `PrepareAbort`; None as above."""
+    open_for_ms: int | None
+    aborted_in_ms: int | None
+    """When its time is over; None if that does not matter any more."""
+    partitions: dict[str, list[int]]
+    """Those whose offsets it holds back, by topic."""
+
+
 class Group(TypedDict):
     """What is known of a group."""
 
@@ -79,3 +94,5 @@ class Group(TypedDict):
     """`classic`, the default, or `consumer`."""
     target_epoch: NotRequired[int | None]
     """The epoch of a consumer group's target assignment."""
+    transactions: NotRequired[list[Transaction]]
+    """The open transactions that hold its offsets back, by producer id."""

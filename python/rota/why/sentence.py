@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rota.why import words
-from rota.why.facts import Group, Member, Rebalance, Wait
+from rota.why.facts import Group, Member, Rebalance, Transaction, Wait
 
 NAMED_MEMBERS = 3
 """How many members one phrase names."""
+
+NAMED_TRANSACTIONS = 3
+"""How many transactions one sentence names."""
 
 LINKS = 3
 """How many causes one sentence goes back."""
@@ -76,6 +79,7 @@ def why(group: Group) -> Why:
     elif not group["waiting"]:
         state += f", generation {group['generation']}"
     beside = [UNKNOWN_PAST] if is_loaded and group["generation"] > 0 else list(_frequent(rebalances))
+    beside += map(_holds, group.get("transactions", [])[:NAMED_TRANSACTIONS])
     if is_over:
         beside += _about_to_expire(group.get("members", []))
     stalled = [wait for wait in group["waiting"] if wait.get("heartbeats") and wait["what"] in words.STALLS]
@@ -114,6 +118,21 @@ def _frequent(rebalances: list[Rebalance]) -> Iterable[str]:
     lately = sum(rebalance["began_ago_ms"] <= LATELY_MS for rebalance in rebalances)
     if lately >= OFTEN:
         yield f"{lately} rebalances began within the last {LATELY_MS // 1000} s"
+
+
+def _holds(transaction: Transaction) -> str:
+    """`transaction pay-7, open for 41.0 s, holds back offsets of orders 3, and is aborted in 19.0 s`."""
+    name, what = transaction["transactional_id"], f"holds back offsets of {words.places(transaction['partitions'])}"
+    if name is None:
+        return f"a transaction of producer {transaction['producer_id']} {what}"
+    left_ms = transaction["aborted_in_ms"]
+    if left_ms is None:
+        end = "committed" if transaction["state"] == "PrepareCommit" else "aborted"
+        return f"transaction {words.printable(name)}, which is being {end}, {what}"
+    open_for = words.seconds(transaction["open_for_ms"] or 0)
+    return (
+        f"transaction {words.printable(name)}, open for {open_for}, {what}, and is aborted in {words.seconds(left_ms)}"
+    )
 
 
 def _about_to_expire(members: list[Member]) -> Iterable[str]:

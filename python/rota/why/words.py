@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: What began a rebalance, by cause; `{who}` is the member.
 CAUSES = {
@@ -111,6 +111,22 @@ def stall(name: str, who: str, *, is_one: bool) -> str:
 def wait(name: str, who: str) -> str:
     """`for consumer-3-1f0c8a2e… to rejoin`."""
     return WAITS.get(name, f"for {name} {{who}}").replace("{who}", who)
+
+
+PLACES = 8
+"""Partitions of a topic that one line names."""
+
+
+def places(by_topic: Mapping[str, Sequence[int]]) -> str:
+    """`orders 0, 1 and 2; payments 4`."""
+    named = [f"{printable(topic)} {_numbers(indexes)}" for topic, indexes in by_topic.items() if indexes]
+    return "; ".join(named) or "nothing"
+
+
+def _numbers(indexes: Sequence[int]) -> str:
+    shown = [str(index) for index in indexes[:PLACES]]
+    rest = len(indexes) - len(shown)
+    return listed([*shown, f"{rest} more"] if rest else shown)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -150,6 +150,12 @@ impl PendingOffsets {
         self.by_group.get(group_id).into_iter().flat_map(BTreeMap::keys)
     }
 
+    /// Iterates over the partitions of a group that have offsets of open transactions, each with a producer id.
+    pub fn of_group(&self, group_id: &str) -> impl Iterator<Item = (&Place, i64)> {
+        let places = self.by_group.get(group_id).into_iter().flatten();
+        places.flat_map(|(place, offsets)| offsets.keys().map(move |producer_id| (place, *producer_id)))
+    }
+
     /// Iterates over all partitions that have offsets of open transactions: group, topic and partition, producer ids.
     pub fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Place, &ByProducer)> {
         let places = |(group_id, places)| Self::each(group_id, places);
@@ -223,6 +229,7 @@ mod tests {
         pending.add((7, 0), &group(), place(1), value(2));
         pending.add((7, 0), &group(), place(0), value(3));
         assert!(pending.is_unstable("g", "t", 0) && pending.has_group("g") && !pending.is_unstable("g", "t", 2));
+        assert_eq!(pending.of_group("g").collect::<Vec<_>>(), [(&place(0), 7), (&place(1), 7)]);
         assert_eq!(ended(&mut pending, 7), [(1, 2, false), (0, 3, false)]);
         assert!(pending.is_empty() && !pending.has_group("g"));
         assert_eq!(ended(&mut pending, 7), []);

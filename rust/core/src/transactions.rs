@@ -19,6 +19,11 @@ use crate::{
 const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
 
 impl Coordinator {
+    /// Iterates over the partitions of a group that have offsets of open transactions: topic and partition, producer id.
+    pub fn pending_of(&self, group_id: &str) -> impl Iterator<Item = (&(Arc<str>, i32), i64)> {
+        self.pending_offsets.of_group(group_id)
+    }
+
     /// Stores offsets that the transaction of their producer decides about.
     pub(crate) fn txn_offset_commit(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &TxnOffsetCommit<'_>) {
         if let Err(error) = self.may_commit_in_transaction(request) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::{PyClass, prelude::*};
 use rota_core::explain;
+use rota_server::HeldBy;
 
 use crate::{plain::plain, values::Tuple};
 
@@ -218,6 +219,18 @@ pub fn summary(now_ms: u64, summary: &rota_core::summary::Summary) -> Summary {
         waits: summary.waits,
         explanation: explanation(&summary.group_id, now_ms, &summary.explanation),
     }
+}
+
+/// Producer id, transactional id, state, start in wall milliseconds, timeout, and partitions. An unknown producer has "".
+pub type HeldRow = (i64, String, &'static str, i64, i32, Vec<(String, i32)>);
+
+/// Converts a transaction that holds offsets of a group back.
+pub fn held_row(held: HeldBy) -> HeldRow {
+    let (id, state, start_ms, timeout_ms) = match held.transaction {
+        Some((id, known)) => (id, known.state.name(), known.start_ms, known.timeout_ms),
+        None => (String::new(), "", -1, -1),
+    };
+    (held.producer_id, id, state, start_ms, timeout_ms, held.partitions)
 }
 
 /// Adds the classes to the module.

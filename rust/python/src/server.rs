@@ -18,7 +18,7 @@ use crate::{
     cluster,
     consumer_view::ConsumerView,
     errors,
-    explain::{Explanation, Summary, explanation, summary},
+    explain::{Explanation, HeldRow, Summary, explanation, held_row, summary},
     metrics,
     projection::Projection,
     security,
@@ -483,6 +483,12 @@ impl Server {
                 GroupDetails::Consumer(group) => (explained, Details::Consumer(group.into()), Vec::new()),
             }
         }))
+    }
+
+    /// Returns the open transactions that hold offsets of a group back, and the wall time in milliseconds.
+    fn held_by(&self, py: Python<'_>, group_id: &str) -> PyResult<(Vec<HeldRow>, i64)> {
+        let (held, now_ms) = py.detach(|| self.running.held_by(group_id)).map_err(raised)?;
+        Ok((held.into_iter().map(held_row).collect(), now_ms))
     }
 
     /// Returns summaries of these groups, by id, with at most `waits_max` waits each. Missing groups are left out.

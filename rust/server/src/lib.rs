@@ -67,7 +67,7 @@ pub use rota_security::acl;
 pub use server::{
     Server, ServerConfig,
     controls::MemberName,
-    inspect::{GroupDetails, GroupTotals, GroupView},
+    inspect::{GroupDetails, GroupTotals, GroupView, HeldBy},
     listeners::OpenListener,
     messages::{KeyValue, Message},
 };

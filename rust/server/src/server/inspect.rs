@@ -11,11 +11,13 @@ use rota_core::{
     states::State,
     summary::{Client, Slack, Summary},
 };
+use rota_txn::{Transaction, coordinator::Filter};
 
 use super::Server;
 use crate::{
     base::{error::ServerError, metrics::Metrics},
     node::Node,
+    transactions::Transactions,
 };
 
 /// The state of one group at one moment.
@@ -44,6 +46,37 @@ impl GroupView {
             None => GroupDetails::Classic(coordinator.project(group_id)?, coordinator.clients(group_id)?),
         };
         Some(GroupView { explanation, details })
+    }
+}
+
+/// An open transaction that holds offsets of a group back.
+#[derive(Clone, Debug)]
+pub struct HeldBy {
+    /// Its producer id.
+    pub producer_id: i64,
+    /// Its transactional id and state; `None` if no coordinator knows the producer.
+    pub transaction: Option<(String, Transaction)>,
+    /// The partitions whose offsets it holds back, sorted.
+    pub partitions: Vec<(String, i32)>,
+}
+
+impl HeldBy {
+    /// The transactions of these producers, by producer id.
+    fn of(pending: BTreeMap<i64, Vec<(String, i32)>>, transactions: &Transactions, now_ms: i64) -> Vec<HeldBy> {
+        if pending.is_empty() {
+            return Vec::new();
+        }
+        let filter = Filter { producer_ids: pending.keys().copied().collect(), ..Filter::default() };
+        let mut known = BTreeMap::new();
+        for partition in 0..transactions.owners().partitions() {
+            // A partition that is being loaded knows nothing yet.
+            let _not_yet = transactions.list(partition, &filter, now_ms, |id, transaction| {
+                known.insert(transaction.producer.id, (id.to_owned(), transaction.clone()));
+            });
+        }
+        let held =
+            |(producer_id, partitions)| HeldBy { producer_id, transaction: known.remove(&producer_id), partitions };
+        pending.into_iter().map(held).collect()
     }
 }
 
@@ -153,6 +186,22 @@ impl Server {
             let view =
                 node.coordinator(partition).and_then(|coordinator| GroupView::of(coordinator, &group_id, now_ms));
             (view, now_ms)
+        })
+    }
+
+    /// Returns the open transactions that hold offsets of a group back, by producer id, and the wall time in milliseconds.
+    pub fn held_by(&self, group_id: &str) -> Result<(Vec<HeldBy>, i64), ServerError> {
+        let group_id = group_id.to_owned();
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| {
+            let now_ms = node.clock().now().wall_ms;
+            let mut pending: BTreeMap<i64, Vec<(String, i32)>> = BTreeMap::new();
+            for ((topic, index), producer_id) in
+                node.coordinator(partition).into_iter().flat_map(|coordinator| coordinator.pending_of(&group_id))
+            {
+                pending.entry(producer_id).or_default().push((topic.to_string(), *index));
+            }
+            (HeldBy::of(pending, &node.all_transactions(), now_ms), now_ms)
         })
     }
 
