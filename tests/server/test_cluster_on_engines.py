@@ -122,7 +122,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (sys.argv[1], 9))
 
 
 def arrives(network: Network, sender: str, receiver: str) -> bool:
-    """Whether a datagram arrives. The sender is told at once of one that is lost."""
+    """Whether a datagram arrives. The kernel reports a lost one to the sender at once."""
     command = network.command(receiver, [sys.executable, "-c", LISTEN])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
         assert listener.stdout is not None
