@@ -106,8 +106,8 @@ fn a_claim_waits_for_an_append_that_has_passed_the_fence() {
         let owner = Owner::new(open(&config).await).await;
         let (history, append, token) = (owner.history, owner.next_append(10), owner.token);
         let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
-        let taken = "BEGIN; INSERT INTO log VALUES (0, 0, 1, gen_random_uuid(), 1, '', 1);";
-        other.ask(taken).await.expect("an uncommitted entry");
+        let insertion = "BEGIN; INSERT INTO log VALUES (0, 0, 1, gen_random_uuid(), 1, '', 1);";
+        other.ask(insertion).await.expect("an uncommitted entry");
         let engine = owner.engine.clone();
         let request = Request { history, body: Body::Append(append.clone()) };
         let appending = tokio::spawn(async move { engine.append_all(0, &[request]).await });
