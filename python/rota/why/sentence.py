@@ -157,9 +157,7 @@ def _stalls(stalled: list[Wait]) -> list[str]:
 def _stall(what: str, stays: bool, run: list[Wait]) -> str:
     """`stays`: whether the group goes on without removing them."""
     is_one = len(run) == 1
-    names = [words.short(wait["member_id"]) for wait in run[:NAMED_MEMBERS]]
-    rest = len(run) - len(names)
-    who = words.listed([*names, f"{rest} more"] if rest else names)
+    who = words.first([words.short(wait["member_id"]) for wait in run], NAMED_MEMBERS)
     whose = "its application is" if is_one else "their applications are"
     phrase = f"{words.stall(what, who, is_one=is_one)}: {whose} probably busy and not polling"
     ends = [wait["ends_in_ms"] for wait in run if wait["ends_in_ms"] is not None]
@@ -182,9 +180,8 @@ def _waits(group: Group, silent: list[Wait], unnamed: int) -> list[str]:
     phrases = []
     for at, run in enumerate(kinds.values(), start=1):
         more = unnamed if at == len(kinds) else 0
-        who = [words.short(wait["member_id"]) for wait in run[:NAMED_MEMBERS]]
-        rest = len(run) - len(who) + more
-        phrase = words.wait(run[0]["what"], words.listed([*who, f"{rest} more"] if rest else who))
+        who = words.first([words.short(wait["member_id"]) for wait in run], NAMED_MEMBERS, more)
+        phrase = words.wait(run[0]["what"], who)
         # The end of waits that are left out is not known.
         phrases.append(phrase if more else phrase + _until(run, sessions))
     return phrases

@@ -84,6 +84,14 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def first(names: Sequence[str], most: int | None, unnamed: int = 0) -> str:
+    """`a, b and 3 more`: the first names, `most` at the most, and how many others there are; `unnamed` is added to
+    these."""
+    shown = list(names[:most])
+    rest = len(names) - len(shown) + unnamed
+    return listed([*shown, f"{rest} more"] if rest else shown)
+
+
 def seconds(ms: int) -> str:
     """`31.0 s`: tenths, rounded down."""
     tenths = max(ms, 0) // 100
@@ -117,16 +125,10 @@ PLACES = 8
 """Partitions of a topic that one line names."""
 
 
-def places(by_topic: Mapping[str, Sequence[int]]) -> str:
-    """`orders 0, 1 and 2; payments 4`."""
-    named = [f"{printable(topic)} {_numbers(indexes)}" for topic, indexes in by_topic.items() if indexes]
-    return "; ".join(named) or "nothing"
-
-
-def _numbers(indexes: Sequence[int]) -> str:
-    shown = [str(index) for index in indexes[:PLACES]]
-    rest = len(indexes) - len(shown)
-    return listed([*shown, f"{rest} more"] if rest else shown)
+def places(by_topic: Mapping[str, Sequence[int]], most: int | None = PLACES) -> str:
+    """`orders 0, 1 and 2; payments 4`; None: all partitions."""
+    numbers = {topic: first([str(index) for index in indexes], most) for topic, indexes in by_topic.items()}
+    return "; ".join(f"{printable(topic)} {shown}" for topic, shown in numbers.items() if shown) or "nothing"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

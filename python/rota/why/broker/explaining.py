@@ -183,9 +183,7 @@ def _ago(at_ms: int) -> str:
 
 
 def _who(members: Sequence[str]) -> str:
-    names = [words.short(one) for one in members[:NAMED]]
-    rest = len(members) - len(names)
-    return words.listed([*names, f"{rest} more"] if rest else names)
+    return words.first([words.short(one) for one in members], NAMED)
 
 
 def text(told: Report) -> list[str]:
@@ -219,10 +217,10 @@ def _held_up(told: Report) -> Iterator[str]:
 
 
 def _named(partitions: Sequence[Partition]) -> str:
-    by_topic: dict[str, list[str]] = {}
+    by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
-        by_topic.setdefault(words.printable(topic), []).append(str(index))
-    return "; ".join(f"{topic} {words.listed(indexes)}" for topic, indexes in by_topic.items())
+        by_topic.setdefault(topic, []).append(index)
+    return words.places(by_topic, most=None)
 
 
 def _member(member: Member) -> str:
