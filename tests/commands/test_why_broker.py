@@ -19,7 +19,7 @@ import rota
 from rota import _rota
 from rota.audit.logs import parts_of, records_of
 from rota.cli import app
-from rota.groups.cluster import Bounds, Committed, Described, Member
+from rota.groups.cluster import Committed, Described, Member
 from rota.why.broker import asking, explaining
 from rota.why.broker.history import Change, History, partition_for
 from rota.why.broker.movement import Look, Movement, places
@@ -199,7 +199,7 @@ def test_records_that_do_not_come_are_told_as_unread(monkeypatch: pytest.MonkeyP
     reader = MagicMock(**{"poll.return_value": {}, "position.return_value": 4})
     cluster = MagicMock(**{"partitions.return_value": {asking.OFFSETS_TOPIC: [0]}})
     at = (asking.OFFSETS_TOPIC, 0)
-    cluster.bounds.return_value, cluster.at_time.return_value = {at: Bounds(0, 9)}, {at: 4}
+    cluster.ends.return_value, cluster.at_time.return_value = {at: 9}, {at: 4}
     cluster.consumer.return_value.__enter__.return_value = reader
     history, unreadable = asking.history(cluster, "orders", 0, lambda _: None)
     assert history.changes == []

@@ -11,13 +11,12 @@ from rota.audit.audit import Audit, Wanted, assembled
 from rota.audit.logs import OFFSETS, OFFSETS_TOPIC, UNREADABLE
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
+from rota.groups.reading import read_spans
 
 if TYPE_CHECKING:
     from rota.groups.cluster import Cluster
 
 FETCH_BYTES = 4 << 20
-POLL_MS = 500
-RECORDS_AT_ONCE = 20_000
 SAID_EVERY_S = 1.0
 STILL_S = 30.0
 """How long a partition may bring nothing before the rest of it counts as unreadable."""
@@ -41,12 +40,8 @@ class Reading:
         return self.next_offset >= self.end_offset
 
     def read(self, records: list[Any], position: int) -> None:
-        """Records in their order, and the offset that is next."""
-        told = [
-            (record.offset, record.timestamp, record.key, record.value)
-            for record in records
-            if record.offset < self.end_offset and record.key is not None
-        ]
+        """Records before the end in their order, and the offset that is next."""
+        told = [(record.offset, record.timestamp, record.key, record.value) for record in records]
         count, columns = _rota.audit_decode(told, self.next_offset)
         self._fold.rows(count, [(*buffers, 0) for buffers in columns])
         self.next_offset = position
@@ -102,26 +97,17 @@ def _read(cluster: Cluster, partitions: list[int], progress: Say, still_s: float
         places = [TopicPartition(OFFSETS_TOPIC, partition) for partition in partitions]
         first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
         readings = {at: Reading(at.partition, first[at], end[at]) for at in places}
-        left = [at for at in places if not readings[at].is_over]
-        consumer.assign(left)
-        for at in left:
-            consumer.seek(at, first[at])
         total = sum(reading.end_offset - reading.first_offset for reading in readings.values())
-        began_s = said_s = moved_s = time.monotonic()
-        while left and time.monotonic() - moved_s < still_s:
-            told = consumer.poll(timeout_ms=POLL_MS, max_records=RECORDS_AT_ONCE)
-            for at in left:
-                # Markers of transactions move it, too.
-                if (position := consumer.position(at)) > readings[at].next_offset:
-                    readings[at].read(told.get(at, []), position)
-                    moved_s = time.monotonic()
-            if over := [at for at in left if readings[at].is_over]:
-                consumer.pause(*over)
-                left = [at for at in left if at not in over]
+        began_s = said_s = time.monotonic()
+
+        def tell(read: int) -> None:
+            nonlocal said_s
             if (now_s := time.monotonic()) - said_s >= SAID_EVERY_S:
                 said_s = now_s
-                read = sum(reading.next_offset - reading.first_offset for reading in readings.values())
                 rate = read / (now_s - began_s)
                 left_s = (total - read) / max(rate, 1.0)
                 progress(f"{read} of {total} offsets read, {rate:,.0f} a second, {left_s:.0f} s left")
+
+        spans = {at: range(first[at], end[at]) for at in places}
+        read_spans(consumer, spans, lambda at, *told: readings[at].read(*told), still_s, tell)
     return list(readings.values())

@@ -238,6 +238,10 @@ class Cluster:
         first, end = self._offsets(wanted, OffsetSpec.EARLIEST), self._offsets(wanted, OffsetSpec.LATEST)
         return {at: Bounds(first[at].offset, end[at].offset) for at in wanted}
 
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The next offset of those of these partitions that there are."""
+        return {at: found.offset for at, found in self._offsets(self._there(partitions), OffsetSpec.LATEST).items()}
+
     def at_time(self, partitions: Iterable[Partition], timestamp_ms: int) -> dict[Partition, int]:
         """The first offset at or after a time, in partitions that there are; -1 where no message is as young."""
         return {at: found.offset for at, found in self._offsets(list(partitions), timestamp_ms).items()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota import _rota
+from rota.groups.reading import read_spans
 from rota.why.broker.history import History, partition_for
 from rota.why.broker.movement import Look
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 LOOK_EVERY_S = 1.0
 FETCH_BYTES_MAX = 1 << 20
-POLL_MS = 500
-RECORDS_AT_ONCE = 10_000
 STILL_S = 10.0
 """How long the records may bring nothing before the rest of them counts as unreadable."""
 
@@ -30,8 +29,8 @@ def look(cluster: Cluster, group: str) -> Look:
     [described] = cluster.describe([group])
     committed = cluster.committed(group)
     assigned = {at for member in described.members or [] for at in member.partitions}
-    bounds = cluster.bounds(sorted(committed.keys() | assigned))
-    return Look(time.monotonic(), described, committed, {at: bound.end for at, bound in bounds.items()})
+    ends = cluster.ends(sorted(committed.keys() | assigned))
+    return Look(time.monotonic(), described, committed, ends)
 
 
 def looks(cluster: Cluster, group: str, watch_s: float, tell: Tell, pause: Pause) -> list[Look]:
@@ -54,13 +53,13 @@ def history(cluster: Cluster, group: str, since_ms: int, tell: Tell) -> tuple[Hi
         if not partitions:
             return History(group, is_whole=False), f"{OFFSETS_TOPIC} is not there, or an ACL forbids to read it"
         at = (OFFSETS_TOPIC, partition_for(group, len(partitions)))
-        bounds = cluster.bounds([at])[at]
-        if bounds.end == 0:
+        end = cluster.ends([at])[at]
+        if end == 0:
             return History(group, is_whole=False), f"{OFFSETS_TOPIC} is empty here: this broker does not show them"
         begin = cluster.at_time([at], since_ms)[at]
-        begin = bounds.end if begin < 0 else begin
+        begin = end if begin < 0 else begin
         found = History(group, is_whole=begin == 0)
-        return found, _read(cluster, found, at, begin, bounds.end, tell)
+        return found, _read(cluster, found, at, begin, end, tell)
     except GroupsError as error:
         return History(group, is_whole=False), str(error)
 
@@ -69,17 +68,17 @@ def _read(cluster: Cluster, found: History, at: tuple[str, int], begin: int, end
     from kafka import TopicPartition
 
     place, position, damaged = TopicPartition(*at), begin, 0
-    moved_s = time.monotonic()
+
+    def take(_: Any, records: list[Any], following: int) -> None:
+        nonlocal position, damaged
+        position = following
+        damaged += sum(not _folded(found, one.timestamp, one.key, one.value) for one in records)
+
+    def told(read: int) -> None:
+        tell(f"reads the records of group {found.group}: {max(0, end - begin - read)} left")
+
     with cluster.consumer(FETCH_BYTES_MAX, isolation_level="read_committed") as consumer:
-        consumer.assign([place])
-        consumer.seek(place, begin)
-        while position < end and time.monotonic() - moved_s < STILL_S:
-            for record in consumer.poll(timeout_ms=POLL_MS, max_records=RECORDS_AT_ONCE).get(place, []):
-                if record.offset < end and record.key is not None:
-                    damaged += not _folded(found, record.timestamp, record.key, record.value)
-            if (now := consumer.position(place)) > position:
-                position, moved_s = now, time.monotonic()
-            tell(f"reads the records of group {found.group}: {max(0, end - position)} left")
+        read_spans(consumer, {place: range(begin, end)}, take, STILL_S, told)
     if position < end:
         return f"the broker sent nothing for {STILL_S:.0f} s, and {end - position} records are not read"
     return f"{damaged} records are damaged" if damaged else ""
