@@ -96,12 +96,17 @@ def held_by_two(records: Records, group: str) -> Records | None:
     return None
 
 
-def epoch_back(records: Records, group: str) -> Records | None:
-    """An older group epoch comes again."""
-    for at, value in _newer(records, group, GROUP_EPOCH):
+def _older_again(records: Records, group: str, kind: int) -> Records | None:
+    """A record of this kind is followed by one of an older epoch."""
+    for at, value in _newer(records, group, kind):
         if EPOCH.unpack_from(value, VALUE_AT)[0] > 1:
             return _insert(records, at, records[at]._replace(value=_later(value, -1)))
     return None
+
+
+def epoch_back(records: Records, group: str) -> Records | None:
+    """An older group epoch comes again."""
+    return _older_again(records, group, GROUP_EPOCH)
 
 
 def epoch_ahead(records: Records, group: str) -> Records | None:
@@ -113,10 +118,7 @@ def epoch_ahead(records: Records, group: str) -> Records | None:
 
 def member_epoch_back(records: Records, group: str) -> Records | None:
     """An older epoch of a member comes again."""
-    for at, value in _newer(records, group, CURRENT):
-        if EPOCH.unpack_from(value, VALUE_AT)[0] > 1:
-            return _insert(records, at, records[at]._replace(value=_later(value, -1)))
-    return None
+    return _older_again(records, group, CURRENT)
 
 
 def granted_too_early(records: Records, group: str) -> Records | None:
