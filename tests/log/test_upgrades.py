@@ -18,6 +18,7 @@ import pytest
 import rota
 from harness.raw import NONE
 from rota import _rota
+from rota.conform.batches import crc32c
 from rota.coordinator import Coordinator
 from tests.log.record_release import NEWER, RELEASES, SESSION_MS, SNAPSHOT_GROUP, TOPIC, give
 from tests.wire.test_describing import GROUP, SESSION, SET, alter
@@ -84,15 +85,6 @@ def test_a_checkpoint_of_the_audit_is_read_or_refused_by_its_number(release: Pat
 
 
 # ---- a later format
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFF_FFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F6_3B78 if crc & 1 else 0)
-    return crc ^ 0xFFFF_FFFF
 
 
 def later_text(path: Path) -> None:

@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.raw import FETCH, PRODUCE, Reader, blob, frame, i8, i16, i32, i64, string
+from rota.conform.batches import crc32c
 
 DELETE_TOPICS = 20
 
 NONE, UNKNOWN_TOPIC_OR_PARTITION = 0, 3
 
 NOW_MS = 1_700_000_000_000
-
-
-def crc32c(data: bytes) -> int:
-    """The checksum of a record batch, bit by bit."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def batch(value: bytes) -> bytes:
