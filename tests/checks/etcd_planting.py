@@ -5,6 +5,7 @@ mapping needs is built.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -48,6 +49,7 @@ def contents(engine: Engine) -> dict[Path, bytes]:
     return found | {root / name: text.encode() for name, text in texts.items()}
 
 
+@functools.cache
 def build(engine: Engine) -> Path:
     """The tests of the copy on a real store. Crates of the registry are those of the workspace's own tests: they are in
     the same directory, and have the features that the whole workspace asks for.
