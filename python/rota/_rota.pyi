@@ -167,6 +167,7 @@ __all__ = [
     "journal_entry",
     "journal_time",
     "nearest",
+    "partition_for",
     "recover_log",
     "repair_log",
     "simulate_faults",
@@ -864,6 +865,12 @@ class UnknownRecord:
         """The value as Kafka 4.4 writes it; None is a tombstone. Raises RecordError as `key_bytes` does."""
 
 Record: TypeAlias = OffsetRecord | GroupRecord | UnknownRecord
+
+def partition_for(group_id: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` that has the records of a group, of so many (docs/protocol.md §19).
+
+    Raises ValueError for 0 partitions.
+    """
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
     """Decode a record of `__consumer_offsets` in any version that Kafka 4.4 can read (docs/protocol.md §14).

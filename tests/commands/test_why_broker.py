@@ -21,7 +21,7 @@ from rota.audit.logs import parts_of, records_of
 from rota.cli import app
 from rota.groups.cluster import Committed, Described, Member
 from rota.why.broker import asking, explaining
-from rota.why.broker.history import Change, History, partition_for
+from rota.why.broker.history import Change, History
 from rota.why.broker.movement import Look, Movement, places
 from tests.clients.eventually import eventually
 
@@ -143,8 +143,8 @@ def test_members_that_earlier_records_may_know_are_not_told_to_have_joined() -> 
 def test_the_records_of_a_group_are_where_its_coordinator_is() -> None:
     with rota.Server() as server:
         for group in ("orders", "x" * 40, "grüße 😀", "polygenelubricants", "a-b"):
-            assert partition_for(group, 50) == server.partition_of(group)
-    assert partition_for("polygenelubricants", 50) == 0  # Its hash is the one without a positive counterpart.
+            assert _rota.partition_for(group, 50) == server.partition_of(group)
+    assert _rota.partition_for("polygenelubricants", 50) == 0  # Its hash is the one without a positive counterpart.
 
 
 def _has_two(consumer: Consumer) -> bool:

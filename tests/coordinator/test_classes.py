@@ -285,6 +285,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "journal_entry",
         "journal_time",
         "nearest",
+        "partition_for",
         "recover_log",
         "repair_log",
         "simulate_faults",

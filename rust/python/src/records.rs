@@ -1,6 +1,6 @@
 //! The records of `__consumer_offsets` as frozen Python classes.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use pyo3::{Borrowed, exceptions::PyTypeError, prelude::*};
 use rota_core::{Record, records};
@@ -217,6 +217,12 @@ fn decode_record(key: Octets, value: Option<Octets>) -> PyResult<PyRecord> {
     record.as_ref().map(PyRecord::from).map_err(|error| RecordError::new_err(error.to_string()))
 }
 
+/// The partition that has the records of a group.
+#[pyfunction]
+fn partition_for(group_id: &str, partitions: NonZeroU32) -> u32 {
+    rota_core::partition_for(group_id, partitions.get())
+}
+
 fn owned(text: Option<&Arc<str>>) -> Option<String> {
     text.map(ToString::to_string)
 }
@@ -369,5 +375,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let records =
         union(&[py.get_type::<OffsetRecord>(), py.get_type::<GroupRecord>(), py.get_type::<UnknownRecord>()])?;
     module.add("Record", records)?;
+    module.add_function(wrap_pyfunction!(partition_for, module)?)?;
     module.add_function(wrap_pyfunction!(decode_record, module)?)
 }

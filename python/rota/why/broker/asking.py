@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota import _rota
 from rota.groups.reading import read_spans
-from rota.why.broker.history import History, partition_for
+from rota.why.broker.history import History
 from rota.why.broker.movement import Look
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def history(cluster: Cluster, group: str, since_ms: int, tell: Tell) -> tuple[Hi
         partitions = cluster.partitions([OFFSETS_TOPIC]).get(OFFSETS_TOPIC, [])
         if not partitions:
             return History(group, is_whole=False), f"{OFFSETS_TOPIC} is not there, or an ACL forbids to read it"
-        at = (OFFSETS_TOPIC, partition_for(group, len(partitions)))
+        at = (OFFSETS_TOPIC, _rota.partition_for(group, len(partitions)))
         end = cluster.ends([at])[at]
         if end == 0:
             return History(group, is_whole=False), f"{OFFSETS_TOPIC} is empty here: this broker does not show them"

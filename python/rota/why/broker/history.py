@@ -12,8 +12,6 @@ from rota import _rota
 Partition = tuple[str, int]
 """Topic and index."""
 
-INT_BITS = 32
-
 
 class Change(NamedTuple):
     """A new generation of a classic group, or a new epoch of a consumer group."""
@@ -104,16 +102,3 @@ def _assigned(assignment: bytes) -> tuple[tuple[str, tuple[int, ...]], ...]:
         return _rota.decode_assignment(assignment).partitions
     except _rota.EmbeddedError:
         return ()
-
-
-def partition_for(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that has the records of a group, of so many: Java's `hashCode`, without its
-    sign, modulo the number of partitions (Kafka's `GroupCoordinatorService.partitionFor`)."""
-    units = group.encode("utf-16-be", "surrogatepass")
-    hashed = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) % 2**INT_BITS
-    if hashed >= 2 ** (INT_BITS - 1):
-        hashed = 2**INT_BITS - hashed
-    # The only number without a positive counterpart counts as 0.
-    return 0 if hashed == 2 ** (INT_BITS - 1) else hashed % partitions
