@@ -23,6 +23,7 @@ pub mod operator;
 pub mod planner;
 
 // Engines, time and bytes.
+mod address;
 mod batches;
 mod clock;
 mod engine;
@@ -43,6 +44,7 @@ mod session;
 // The host.
 mod host;
 
+pub use address::{Endpoint, without_password};
 pub use clock::SessionClock;
 pub use engine::{Engine, Pending};
 pub use host::{Connect, Host, HostConfig, OnTable};

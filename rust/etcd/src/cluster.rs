@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rota_cluster::{
     Engine, Pending,
-    operating::{Member, MemberStatus, Operated},
+    operating::{Member, Operated},
 };
 use rota_engine::{Outcome, Request, View};
 use tokio::sync::watch;
@@ -71,13 +71,5 @@ fn name_of(alarm: Alarm) -> &'static str {
 
 fn member(member: space::Member) -> Member {
     let space::Member { endpoint, status } = member;
-    let status = status.map_err(|failure| failure.to_string());
-    let status = status.map(|space::MemberStatus { id, version, leads, used, errors }| MemberStatus {
-        id,
-        version,
-        leads,
-        used,
-        errors,
-    });
-    Member { address: endpoint.to_string(), status }
+    Member { address: endpoint.to_string(), status: status.map_err(|failure| failure.to_string()) }
 }

@@ -6,6 +6,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderMap, Request, Uri};
 use prost::Message;
+use rota_cluster::Endpoint;
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -14,8 +15,6 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
-
-use crate::url::Endpoint;
 
 /// What grpc-go asks for within TLS.
 pub const ALPN: &str = "h2";

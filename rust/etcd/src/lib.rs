@@ -49,5 +49,6 @@ pub use compaction::CompactionSchedule;
 pub use engine::{EtcdEngine, FORMAT, OpenError};
 pub use grpc::{ALPN, Failure};
 pub use mend::Alarm;
-pub use space::{Member, MemberStatus};
-pub use url::{BadUrl, Config, Endpoint, User};
+pub use rota_cluster::Endpoint;
+pub use space::Member;
+pub use url::{BadUrl, Config, User};

@@ -7,12 +7,13 @@ use std::{
 };
 
 use prost::Message;
+use rota_cluster::Endpoint;
 use tokio::time::timeout;
 
 use crate::{
     grpc::{Answers, Connection, Failure, code},
     proto::{AuthenticateRequest, AuthenticateResponse, StatusRequest, StatusResponse},
-    url::{Config, Endpoint},
+    url::Config,
     version::Version,
 };
 

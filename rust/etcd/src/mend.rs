@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use rota_cluster::Endpoint;
 use rota_engine::Revision;
 use tokio::time::timeout;
 
@@ -14,7 +15,6 @@ use crate::{
     grpc::Failure,
     proto::{AlarmAction, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse},
     space::{self, Member},
-    url::Endpoint,
 };
 
 /// Defragmentation rewrites the file.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use rota_cluster::{Endpoint, operating::MemberStatus};
 use rota_engine::requests::Used;
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::{grpc::Failure, line::Shared, proto::StatusResponse, url::Endpoint};
+use crate::{grpc::Failure, line::Shared, proto::StatusResponse};
 
 /// A member, as it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,21 +15,6 @@ pub struct Member {
     pub endpoint: Endpoint,
     /// What it says, or why it does not answer.
     pub status: Result<MemberStatus, Failure>,
-}
-
-/// What a member says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberStatus {
-    /// Its id.
-    pub id: u64,
-    /// Of etcd.
-    pub version: String,
-    /// Whether it leads.
-    pub leads: bool,
-    /// Space.
-    pub used: Used,
-    /// Its alarms and other troubles, in etcd's words.
-    pub errors: Vec<String>,
 }
 
 /// Asks every member.

@@ -2,24 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-/// One member's address for clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Name or address, without brackets.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
+use rota_cluster::{Endpoint, without_password};
 
 /// A user of etcd.
 #[derive(Clone, PartialEq, Eq)]
@@ -124,13 +107,6 @@ impl Config {
         let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };
         let members: Vec<String> = self.endpoints.iter().map(Endpoint::to_string).collect();
         format!("{scheme}://{}{}", members.join(","), self.prefix)
-    }
-}
-
-fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
-        _ => url.to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use futures_util::TryStreamExt;
+use rota_cluster::Endpoint;
 use rota_engine::{
     HistoryId, Outcome, PartitionId, Request, Revision, View,
     requests::{Answer, Append, Body, Content, PutChunk, Read},
@@ -22,7 +23,7 @@ use crate::{
     session::Session,
     settings::{Durability, Isolation},
     sql::value,
-    url::{Config, Endpoint},
+    url::Config,
     watch as watching,
 };
 

@@ -43,6 +43,7 @@ mod cluster;
 
 pub use engine::{FORMAT, OpenError, PostgresEngine};
 pub use failure::Failure;
+pub use rota_cluster::Endpoint;
 pub use schema::{PrepareError, Prepared, prepare};
 pub use settings::Durability;
-pub use url::{BadUrl, Config, Endpoint, User};
+pub use url::{BadUrl, Config, User};

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use rota_cluster::Endpoint;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Notify,
@@ -20,7 +21,7 @@ use crate::{
     requests::{append, chunk},
     settings::{self, Durability, Isolation},
     sql::Told,
-    url::{Config, Endpoint},
+    url::Config,
 };
 
 /// A request to cancel is one message.

@@ -2,26 +2,8 @@
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
+use rota_cluster::{Endpoint, without_password};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-
-/// One host's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Name or address, without brackets.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
 
 /// A role of the database.
 #[derive(Clone, PartialEq, Eq)]
@@ -181,11 +163,4 @@ fn endpoints(parsed: &tokio_postgres::Config) -> Option<Vec<Endpoint>> {
     };
     let found = parsed.get_hosts().iter().enumerate().map(endpoint).collect::<Option<Vec<_>>>()?;
     (!found.is_empty()).then_some(found)
-}
-
-fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
-        _ => url.to_owned(),
-    }
 }

@@ -111,20 +111,23 @@ fn tls_files(ca: Option<String>, cert: Option<String>, key: Option<String>) -> P
     }
 }
 
+/// The user of the URL, or the one that is given beside it. Errors: there are both.
+fn one_user<User>(of_url: Option<User>, given: Option<User>, engine: impl Fn() -> String) -> PyResult<Option<User>> {
+    if of_url.is_some() && given.is_some() {
+        return Err(wrong(format!("engine {}: its URL has a user, too: give one of them", engine())));
+    }
+    Ok(given.or(of_url))
+}
+
 /// Returns how an engine is reached. Errors: the URL is malformed, a file is wrong, or something is missing.
 pub fn engine_at(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<EngineAt> {
     let files = tls_files(ca, cert, key)?;
     let protocols: &[&str] = if is_postgres(url) { &[] } else { &[rota_etcd::ALPN] };
     let tls = files.map(|files| files.load(protocols)).transpose().map_err(wrong)?;
-    let two_users = |name: String| wrong(format!("engine {name}: its URL has a user, too: give one of them"));
     if is_postgres(url) {
         let mut config = rota_postgres::Config::parse(url, tls).map_err(wrong)?;
-        if let Some((name, password)) = user {
-            if config.user.is_some() {
-                return Err(two_users(config.name()));
-            }
-            config.user = Some(rota_postgres::User { name, password: Some(password) });
-        }
+        let given = user.map(|(name, password)| rota_postgres::User { name, password: Some(password) });
+        config.user = one_user(config.user.take(), given, || config.name())?;
         return Ok(EngineAt::Postgres(config));
     }
     if !url.starts_with("etcd") {
@@ -132,12 +135,8 @@ pub fn engine_at(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<Eng
         return Err(wrong(format!("the engine's URL has {scheme:?}: give etcd://..., etcds://... or postgres://...")));
     }
     let mut config = rota_etcd::Config::parse(url, tls).map_err(wrong)?;
-    if let Some((name, password)) = user {
-        if config.user.is_some() {
-            return Err(two_users(config.name()));
-        }
-        config.user = Some(rota_etcd::User { name, password });
-    }
+    let given = user.map(|(name, password)| rota_etcd::User { name, password });
+    config.user = one_user(config.user.take(), given, || config.name())?;
     Ok(EngineAt::Etcd(config))
 }
 
