@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rota_cluster::Engine;
 use rota_engine::{
     Body, HistoryId, Incarnation, Log, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Token,
-    requests::{Append, Claim, Claimed, Content, Read, Silence, append::Verdict},
+    requests::{AcceptLoss, Append, Claim, Claimed, Content, Read, Silence, append::Verdict},
 };
 
 use crate::sequences::history;
@@ -98,6 +98,15 @@ impl<E: Engine> Owner<E> {
             let verdict = self.append(100).await;
             assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
         }
+    }
+
+    /// A new history begins, in which the owner's appends count no more.
+    pub async fn accept_loss(&self) {
+        let begin = HistoryId(77);
+        let loss = Body::AcceptLoss(AcceptLoss { lost: self.history, begin });
+        assert_eq!(call(&self.engine, self.history, loss).await, Content::HistoryBegun);
+        let late = call(&self.engine, self.history, Body::Append(self.next_append(10))).await;
+        assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
     }
 
     /// The log, which has everything that was answered and nothing twice.

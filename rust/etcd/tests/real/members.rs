@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 pub use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
-    Body, HistoryId, NodeId, Outcome, Prev, Request,
-    requests::{AcceptLoss, Appended, Check, Content, Fence, NotePut, PutNote, append::Verdict},
+    Body, NodeId, Outcome, Prev, Request,
+    requests::{Appended, Check, Content, Fence, NotePut, PutNote, append::Verdict},
 };
 use rota_etcd::{Config, EtcdEngine};
 
@@ -101,21 +101,15 @@ fn an_owner_that_outlives_a_restore_sees_that_the_engine_went_back() {
         let config = config(&etcd);
         let mut owner = Owner::new(open(&config).await).await;
         owner.append_many(5).await;
-        let (data, copy) = (etcd.data(0), etcd.data(7));
         etcd.kill(0);
-        copied(&data, &copy);
+        back_up(&etcd);
         etcd.restart(0);
         owner.append_many(5).await;
         etcd.kill(0);
-        std::fs::remove_dir_all(&data).expect("the data goes");
-        copied(&copy, &data);
+        restore(&etcd);
         etcd.restart(0);
         assert_eq!(owner.append(10).await, Verdict::WentBack);
-        let begin = HistoryId(77);
-        let loss = Body::AcceptLoss(AcceptLoss { lost: owner.history, begin });
-        assert_eq!(call(&owner.engine, owner.history, loss).await, Content::HistoryBegun);
-        let late = call(&owner.engine, owner.history, Body::Append(owner.next_append(10))).await;
-        assert!(matches!(late, Content::OtherHistory(meta) if meta.history == begin), "{late:?}");
+        owner.accept_loss().await;
     });
 }
 
@@ -127,15 +121,13 @@ fn a_restore_that_loses_one_entry_is_seen_by_the_next_append() {
         let config = config(&etcd);
         let mut owner = Owner::new(open(&config).await).await;
         owner.append_many(5).await;
-        let (data, copy) = (etcd.data(0), etcd.data(7));
         etcd.kill(0);
-        copied(&data, &copy);
+        back_up(&etcd);
         etcd.restart(0);
         owner.append_many(1).await;
         let Prev::Entry(_, known) = owner.prev else { panic!("no entry") };
         etcd.kill(0);
-        std::fs::remove_dir_all(&data).expect("the data goes");
-        copied(&copy, &data);
+        restore(&etcd);
         etcd.restart(0);
         let note = PutNote { name: "other".to_owned(), seen: None, value: Some(vec![1]) };
         assert_eq!(call(&owner.engine, owner.history, Body::Note(note)).await, Content::NotePut(NotePut::Written));
@@ -156,14 +148,12 @@ fn an_owner_is_fenced_after_a_restore_although_the_next_claim_has_its_revision()
         let config = config(&etcd);
         let engine = open(&config).await;
         history(&engine).await;
-        let (data, copy) = (etcd.data(0), etcd.data(7));
         etcd.kill(0);
-        copied(&data, &copy);
+        back_up(&etcd);
         etcd.restart(0);
         let first = Owner::of(engine.clone(), NodeId(1)).await;
         etcd.kill(0);
-        std::fs::remove_dir_all(&data).expect("the data goes");
-        copied(&copy, &data);
+        restore(&etcd);
         etcd.restart(0);
         let second = Owner::of(engine.clone(), NodeId(2)).await;
         assert_eq!(first.token.claimed, second.token.claimed);
@@ -171,6 +161,20 @@ fn an_owner_is_fenced_after_a_restore_although_the_next_claim_has_its_revision()
         let part = Some(second.token.part());
         assert_eq!(late, Content::Appended(Appended::Refused { part, entry: None }));
     });
+}
+
+/// Where the copy of member 0 is.
+const BACKUP: usize = 7;
+
+/// Copies the data of the only member, which has stopped.
+fn back_up(etcd: &Etcd) {
+    copied(&etcd.data(0), &etcd.data(BACKUP));
+}
+
+/// Goes back to the copy.
+fn restore(etcd: &Etcd) {
+    std::fs::remove_dir_all(etcd.data(0)).expect("the data goes");
+    copied(&etcd.data(BACKUP), &etcd.data(0));
 }
 
 fn copied(from: &std::path::Path, to: &std::path::Path) {
