@@ -281,10 +281,14 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::default();
         for (at, name) in ["a.b", "c"].iter().enumerate() {
-            let config = CreatableTopicConfig::default()
-                .with_name(StrBytes::from_static_str("cleanup.policy"))
-                .with_value(Some(StrBytes::from_static_str(" 100%\n")));
-            let configs = TopicConfigs::read(&[config]).unwrap();
+            // The second has no effect and any value.
+            let settings = [("cleanup.policy", "compact"), ("compression.type", " 100%\n")];
+            let configs = settings.map(|(name, value)| {
+                CreatableTopicConfig::default()
+                    .with_name(StrBytes::from_static_str(name))
+                    .with_value(Some(StrBytes::from_static_str(value)))
+            });
+            let configs = TopicConfigs::read(&configs).unwrap();
             let id = Uuid::from_u128(at as u128 + 1);
             table.insert(name, Topic { id, internal: false, configs, leaders: vec![1, 2, 1] });
         }
