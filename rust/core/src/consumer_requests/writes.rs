@@ -167,10 +167,17 @@ impl Coordinator {
     /// Undoes the records of a step, and the deadlines of members that it brought. A classic member whose deadline to
     /// join or sync was cancelled has a whole rebalance timeout again.
     fn undo(&mut self, now: Now, group: &mut ConsumerGroup, undo: &[ConsumerRecord], cancelled: Vec<Operation>) {
-        for record in undo {
+        for (at, record) in undo.iter().enumerate() {
             if let ConsumerRecord::Member(id, None) = record
                 && let Some(member) = group.member_mut(id)
             {
+                // A static member that took its own place was never gone.
+                if undo[at + 1..]
+                    .iter()
+                    .any(|later| matches!(later, ConsumerRecord::Member(other, Some(_)) if other == id))
+                {
+                    continue;
+                }
                 for deadline in member.take_deadlines() {
                     self.purgatory.complete(deadline);
                 }
