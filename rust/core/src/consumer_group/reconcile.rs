@@ -102,3 +102,42 @@ impl Reconciliation<'_> {
         Current { epoch: self.target_epoch, previous_epoch, state, assigned, pending: Granted::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_in_the_state_of_a_later_version_has_to_give_up_everything_first() {
+        let (kept, free): (Partition, Partition) = ((1, 0), (1, 1));
+        let target = PartitionSet::from([free]);
+        let current = Current {
+            epoch: 3,
+            previous_epoch: 2,
+            state: MemberState::Unknown(127),
+            assigned: Granted::from([(kept, 3)]),
+            pending: Granted::new(),
+        };
+        let next = |owned: Option<&PartitionSet>| {
+            let reconciliation = Reconciliation {
+                target_epoch: 5,
+                target: &target,
+                owned,
+                resubscribed: false,
+                subscribes: &|_| true,
+                is_free: &|_| true,
+            };
+            reconciliation.next(&current)
+        };
+        assert_eq!(next(None), Err(Fenced));
+        assert_eq!(next(Some(&PartitionSet::from([kept]))), Err(Fenced));
+        let expected = Current {
+            epoch: 5,
+            previous_epoch: 3,
+            state: MemberState::Stable,
+            assigned: Granted::from([(free, 5)]),
+            pending: Granted::new(),
+        };
+        assert_eq!(next(Some(&PartitionSet::new())), Ok(Some(expected)));
+    }
+}

@@ -126,4 +126,15 @@ mod tests {
         assert_eq!(hashed(&[one(Some("rk1"))]), 0xf093_1fdb_da62_74f2);
         assert_eq!(hashed(&[]), 0);
     }
+
+    #[test]
+    fn the_order_of_replicas_does_not_change_a_hash() {
+        let replicated = |racks: &[&str]| {
+            let racks = vec![racks.iter().map(|rack| Arc::from(*rack)).collect()];
+            TopicMetadata { racks, ..topic("one", 1, 1, None) }.hash()
+        };
+        assert_eq!(replicated(&["b", "a", "c"]), replicated(&["a", "b", "c"]));
+        assert_ne!(replicated(&["a", "b"]), replicated(&["a", "b", "b"]));
+        assert_ne!(replicated(&["a", "b"]), replicated(&["ab"]));
+    }
 }
