@@ -107,6 +107,8 @@ class Scene:
             "poll_ms": client.family.poll_ms,
             "group_protocol": "classic",
             "instance_id": None,
+            "max_poll_interval_ms": None,
+            "keeps_revoked": False,
         }
         client.send("consume", **(defaults | settings))
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from threading import Event, Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
+from confluent_kafka import ConsumerGroupType
 
 from .client import Client, ClientError, Owned
 from .eventually import eventually
@@ -17,6 +16,7 @@ from .scene import SETTLE_WITHIN_S, Scene, partitions_of
 NEWER = (LIBRDKAFKA, JAVA, FRANZ_GO)
 CLASSIC = (KAFKA_PYTHON, AIOKAFKA)
 SESSION_TIMEOUT_MS = 3_000
+REBALANCE_TIMEOUT_MS = 6_000
 # ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH: the same commit succeeds once the member has caught up.
 REBALANCING = (22, 27, 113)
 every_family = pytest.mark.parametrize("family", NEWER, ids=lambda family: family.name)
@@ -144,60 +144,21 @@ def test_a_pattern_takes_in_what_is_created_grows_and_is_deleted(scene: Scene, f
     scene.settles(members, partitions_of(second, 4))
 
 
-class Slow(Thread):
-    """A consumer whose callback keeps its partitions until `done`."""
-
-    REBALANCE_TIMEOUT_MS = 6_000
-
-    def __init__(self, scene: Scene, topic: str) -> None:
-        super().__init__(daemon=True)
-        self.done, self.closing = Event(), Event()
-        self.lost = False
-        self.owned = 0
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": scene.bootstrap,
-                "group.id": scene.group,
-                "group.protocol": "consumer",
-                "max.poll.interval.ms": self.REBALANCE_TIMEOUT_MS,
-            }
-        )
-        self.consumer.subscribe([topic], on_revoke=self._keep, on_lost=self._lose)
-
-    def _keep(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        self.done.wait()
-
-    def _lose(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        self.lost = True
-
-    def run(self) -> None:
-        while not self.closing.is_set():
-            self.consumer.poll(0.05)
-            self.owned = len(self.consumer.assignment())
-        self.consumer.close()
-
-    def end(self) -> None:
-        self.done.set()
-        self.closing.set()
-        self.join(SETTLE_WITHIN_S)
-
-
 @pytest.mark.scenario("52 newer protocol: slow revocation")
-@pytest.mark.parametrize("family", [LIBRDKAFKA], ids=lambda family: family.name)
+@every_family
 def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed(scene: Scene, family: Family) -> None:
     topic = scene.topic(4)
-    slow = Slow(scene, topic)
-    slow.start()
-    try:
-        eventually(lambda: slow.owned == 4, SETTLE_WITHIN_S, "the slow member owns everything")
-        other = newer(scene, family, [topic])
-        scene.settles([other], partitions_of(topic, 4))
-        slow.done.set()
-        eventually(lambda: slow.lost, SETTLE_WITHIN_S, "the slow member is told of its loss", other.story)
-        eventually(lambda: slow.owned == 2, SETTLE_WITHIN_S, "the slow member has its share again", other.story)
-        eventually(lambda: len(other.owned) == 2, SETTLE_WITHIN_S, "the other has its share", other.story)
-    finally:
-        slow.end()
+    everything = partitions_of(topic, 4)
+    slow = newer(scene, family, [topic], max_poll_interval_ms=REBALANCE_TIMEOUT_MS, keeps_revoked=True)
+    scene.settles([slow], everything)
+    other = newer(scene, family, [topic])
+    eventually(lambda: other.owned == everything, SETTLE_WITHIN_S, f"{other!r} owns everything", slow.story)
+    told = slow.callbacks()
+    assert [name for name, _ in told] == ["assigned", "revoked"], slow.story()
+    slow.ask("give_up")
+    first = scene.callback_after(slow, len(told), [slow, other])
+    assert first[0] == "lost", slow.story()
+    scene.settles([slow, other], everything)
 
 
 @pytest.mark.scenario("49 newer protocol: mixed families")

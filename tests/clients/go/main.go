@@ -32,6 +32,8 @@ type request struct {
 	PollMs              int      `json:"poll_ms"`
 	GroupProtocol       string   `json:"group_protocol"`
 	InstanceID          *string  `json:"instance_id"`
+	MaxPollIntervalMs   *int     `json:"max_poll_interval_ms"`
+	KeepsRevoked        bool     `json:"keeps_revoked"`
 	Offsets             [][]any  `json:"offsets"`
 	Topic               string   `json:"topic"`
 	Partition           int32    `json:"partition"`
@@ -121,6 +123,19 @@ func (m *member) called(name string, owns bool) func(context.Context, *kgo.Clien
 	}
 }
 
+// giveUp is closed by the request give_up, for which the callback of a member that keeps its partitions waits.
+var giveUp = make(chan struct{})
+
+func (m *member) revoked(keeps bool) func(context.Context, *kgo.Client, map[string][]int32) {
+	told := m.called("revoked", false)
+	return func(within context.Context, client *kgo.Client, topics map[string][]int32) {
+		told(within, client, topics)
+		if keeps && len(topics) > 0 {
+			<-giveUp
+		}
+	}
+}
+
 func options(asked request) []kgo.Opt {
 	level := kgo.LogLevelWarn
 	if debug := os.Getenv("ROTA_TEST_DEBUG"); debug != "" && debug != "0" {
@@ -152,7 +167,7 @@ func join(asked request) (*member, error) {
 		kgo.MetadataMaxAge(time.Duration(asked.MetadataMaxAgeMs)*time.Millisecond),
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.OnPartitionsAssigned(m.called("assigned", true)),
-		kgo.OnPartitionsRevoked(m.called("revoked", false)),
+		kgo.OnPartitionsRevoked(m.revoked(asked.KeepsRevoked)),
 		kgo.OnPartitionsLost(m.called("lost", false)),
 	)
 	if asked.GroupProtocol == "consumer" {
@@ -163,6 +178,9 @@ func join(asked request) (*member, error) {
 			kgo.SessionTimeout(time.Duration(asked.SessionTimeoutMs)*time.Millisecond),
 			kgo.HeartbeatInterval(time.Duration(asked.HeartbeatIntervalMs)*time.Millisecond),
 			kgo.Balancers(assignors[asked.Assignor]))
+	}
+	if asked.MaxPollIntervalMs != nil {
+		chosen = append(chosen, kgo.RebalanceTimeout(time.Duration(*asked.MaxPollIntervalMs)*time.Millisecond))
 	}
 	if asked.InstanceID != nil {
 		chosen = append(chosen, kgo.InstanceID(*asked.InstanceID))
@@ -292,6 +310,8 @@ func main() {
 			reply["offsets"], err = joined.commit(asked.Offsets)
 		case "produce":
 			reply["result"], err = produce(asked)
+		case "give_up":
+			close(giveUp)
 		case "transform":
 			err = transform(asked)
 		case "close":

@@ -21,6 +21,9 @@ from rota.security import Certificate, Login, client_config
 Request = dict[str, Any]
 Offsets = list[tuple[str, int, int]]
 
+GIVE_UP = threading.Event()
+"""Set by the request `give_up`, for which a callback of a member that keeps its partitions waits."""
+
 DEBUG = os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0")
 """Whether the clients log everything they do (`README.md`)."""
 
@@ -97,7 +100,12 @@ class Ownership:
 
 def _read(requests: queue.Queue[Request]) -> None:
     for line in sys.stdin:
-        requests.put(json.loads(line))
+        request = json.loads(line)
+        if request["do"] == "give_up":  # The thread that polls is in a callback.
+            GIVE_UP.set()
+            write({"id": request["id"], "ok": True})
+        else:
+            requests.put(request)
     os._exit(0)  # the test that drove this program is gone
 
 

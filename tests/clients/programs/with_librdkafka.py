@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from .lines import DEBUG, FailedError, Offsets, Ownership, Request, callback, event, protected, serve
+from .lines import DEBUG, GIVE_UP, FailedError, Offsets, Ownership, Request, callback, event, protected, serve
 
 ADMIN_TIMEOUT_S = 10
 
@@ -58,18 +58,26 @@ class Member:
                 "heartbeat.interval.ms": request["heartbeat_interval_ms"],
                 "partition.assignment.strategy": request["assignor"],
             }
+        if request["max_poll_interval_ms"] is not None:
+            settings["max.poll.interval.ms"] = request["max_poll_interval_ms"]
         if request["instance_id"] is not None:
             settings["group.instance.id"] = request["instance_id"]
         self._read: dict[tuple[str, int], int] = {}
         self._ownership = Ownership()
         self._poll_s = request["poll_ms"] / 1000
+        self._keeps_revoked = request["keeps_revoked"]
         self._consumer = Consumer(settings)
         self._consumer.subscribe(
             [request["pattern"]] if request.get("pattern") else request["topics"],
             on_assign=lambda _, partitions: callback("assigned", partitions),
-            on_revoke=lambda _, partitions: callback("revoked", partitions),
+            on_revoke=self._revoke,
             on_lost=lambda _, partitions: callback("lost", partitions),
         )
+
+    def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        callback("revoked", partitions)
+        if self._keeps_revoked:
+            GIVE_UP.wait()
 
     def turn(self) -> None:
         message = self._consumer.poll(self._poll_s)

@@ -20,6 +20,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -35,11 +36,13 @@ final class GroupConsumer implements ConsumerRebalanceListener {
     private final Map<TopicPartition, OffsetAndMetadata> read = new HashMap<>();
     private Set<TopicPartition> owned = new HashSet<>();
     private final Duration poll;
+    private final boolean keepsRevoked;
     private boolean failed;
 
     GroupConsumer(Lines lines, JsonNode request) {
         this.lines = lines;
         poll = Duration.ofMillis(request.get("poll_ms").asLong());
+        keepsRevoked = request.get("keeps_revoked").asBoolean();
         Properties config = new Properties();
         config.put("bootstrap.servers", request.get("bootstrap").asText());
         request.path("properties").properties().forEach(one -> config.put(one.getKey(), one.getValue().asText()));
@@ -57,6 +60,9 @@ final class GroupConsumer implements ConsumerRebalanceListener {
             config.put("session.timeout.ms", request.get("session_timeout_ms").asText());
             config.put("heartbeat.interval.ms", request.get("heartbeat_interval_ms").asText());
             config.put("partition.assignment.strategy", ASSIGNORS.get(request.get("assignor").asText()));
+        }
+        if (request.hasNonNull("max_poll_interval_ms")) {
+            config.put("max.poll.interval.ms", request.get("max_poll_interval_ms").asText());
         }
         if (request.hasNonNull("instance_id")) {
             config.put("group.instance.id", request.get("instance_id").asText());
@@ -139,6 +145,13 @@ final class GroupConsumer implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         told("revoked", partitions);
+        if (keepsRevoked) {
+            try {
+                lines.giveUp.await();
+            } catch (InterruptedException interrupted) {
+                throw new InterruptException(interrupted);
+            }
+        }
     }
 
     @Override

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.kafka.common.TopicPartition;
@@ -24,13 +25,22 @@ final class Lines {
     /** Requests read so far and not yet handled; filled by a thread of its own. */
     final LinkedBlockingQueue<JsonNode> requests = new LinkedBlockingQueue<>();
 
+    /** Opened by the request give_up, for which a callback of a consumer that keeps its partitions waits. */
+    final CountDownLatch giveUp = new CountDownLatch(1);
+
     /** Starts reading; the process ends with its standard input, so that it never outlives its test. */
     void start() {
         Thread reader = new Thread(() -> {
             BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             try {
                 for (String line = in.readLine(); line != null; line = in.readLine()) {
-                    requests.add(JSON.readTree(line));
+                    JsonNode request = JSON.readTree(line);
+                    if (request.get("do").asText().equals("give_up")) { // The thread that polls is in a callback.
+                        giveUp.countDown();
+                        write(JSON.createObjectNode().put("id", request.get("id").asInt()).put("ok", true));
+                    } else {
+                        requests.add(request);
+                    }
                 }
             } catch (IOException broken) {
                 System.err.println("standard input broke: " + broken);
