@@ -1,6 +1,6 @@
 """Whose rights count for the topics of a pattern: a session of two members with the same pattern and other rights.
 
-`python -m tests.acls.patterns HOST:PORT` plays it to a new Kafka with StandardAuthorizer, as `record.py` says, and
+`python -m tests.acls.patterns HOST:PORT` plays it (eleven minutes) to a new Kafka with StandardAuthorizer, as `record.py` says, and
 writes what it does into `patterns-kafka-4.4.0.json`.
 """
 
@@ -26,6 +26,7 @@ ACLS = [
 ]
 ROUNDS, ROUND_MS = 12, 500
 BETWEEN_RESOLUTIONS_MS = 11_000
+BEAT_MS, REFRESH_MS = 20_000, 600_000
 Pause = Callable[[int], object]
 
 
@@ -102,6 +103,13 @@ def played(address: tuple[str, int], passwords: dict[str, str], pause: Pause) ->
         create(admin, "pat-d")
         pause(ROUND_MS)
         told["ana has the pattern resolved"] = settled(admin, [first, second], pause)
+        set_acls(admin, [*ACLS, "ALLOW User:ana * DESCRIBE TOPIC LITERAL pat-b"])
+        told["ana may describe another topic"] = settled(admin, [first, second], pause)
+        for _ in range(REFRESH_MS // BEAT_MS):
+            pause(BEAT_MS)
+            for member in (first, second):
+                member.beat()
+        told["ten minutes later"] = settled(admin, [first, second], pause)
     return told
 
 

@@ -518,3 +518,11 @@ STEPS: tuple[Step, ...] = (
         {"group_ids": ["gz"], "include_authorized_operations": True},
     ),
 )
+
+NEWER = (("ConsumerGroupHeartbeat", heartbeat("ok")), ("ConsumerGroupDescribe", {"group_ids": [GROUP]}))
+CLASSIC_STEPS = tuple(
+    Step(f"{api}, {title}", acls, api, 1, fields)
+    for api, fields in NEWER
+    for title, acls in (("no rights", ()), ("the group only", READ_GROUP), ("all rights", (*READ_GROUP, *READ_OK)))
+)
+"""What a broker without the newer protocol is asked."""

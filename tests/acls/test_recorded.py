@@ -9,8 +9,8 @@ import pytest
 
 import rota
 from tests.acls.asking import played
-from tests.acls.record import PASSWORDS, RECORDED
-from tests.acls.steps import EXPLAINED
+from tests.acls.record import PASSWORDS, RECORDED, RECORDED_CLASSIC
+from tests.acls.steps import CLASSIC_STEPS, EXPLAINED
 from tests.acls.user_steps import DEPARTURES, EVERY_STEP
 
 SETTINGS: dict[str, str | int] = {"super.users": "User:admin", "group.initial.rebalance.delay.ms": 0}
@@ -50,3 +50,12 @@ def test_the_answer_is_that_of_kafka(answers: dict[str, Any], title: str) -> Non
         assert of_kafka != of_rota, f"{title} does not differ: {EXPLAINED[title]}"
         of_kafka, of_rota = without_messages(of_kafka), without_messages(of_rota)
     assert of_rota == of_kafka
+
+
+def test_without_the_newer_protocol_rights_do_not_matter() -> None:
+    of_kafka = json.loads(RECORDED_CLASSIC.read_text("utf-8"))
+    settings = SETTINGS | {"group.coordinator.rebalance.protocols": "classic"}
+    with rota.Server(sasl="PLAIN", users=PASSWORDS, acls=[], settings=settings) as server:
+        answers = played((server.host, server.port), PASSWORDS, CLASSIC_STEPS)
+    # Kafka has no message; rota's says how to go on.
+    assert without_messages(answers) == without_messages(of_kafka)

@@ -18,8 +18,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = DescribeBody::read(context.body())?;
     let operations = if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };
     let Some(fan_out) = context.fan_out(body.group_ids.len(), operations) else { return Ok(Handled::Answered) };
+    // Without the protocol nothing is described, and the coordinator's error says so whatever the client may do.
+    let is_off = !context.node.settings().consumer_groups().enabled;
     let access = context.access();
-    let allowed = |group_id: &&str| access.allows(Operation::Describe, ResourceType::Group, group_id);
+    let allowed = |group_id: &&str| is_off || access.allows(Operation::Describe, ResourceType::Group, group_id);
     let (allowed, refused): (Vec<&str>, Vec<&str>) = body.group_ids.iter().copied().partition(allowed);
     // As Kafka, refused groups come first.
     for (index, group_id) in refused.iter().chain(&allowed).enumerate() {
