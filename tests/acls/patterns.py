@@ -1,7 +1,7 @@
 """Whose rights count for the topics of a pattern: a session of two members with the same pattern and other rights.
 
-`python -m tests.acls.patterns HOST:PORT` plays it (eleven minutes) to a new Kafka with StandardAuthorizer, as `record.py` says, and
-writes what it does into `patterns-kafka-4.4.0.json`.
+`python -m tests.acls.patterns HOST:PORT` plays it to a new Kafka with StandardAuthorizer, as `record.py` says, and
+writes what it does into `patterns-kafka-4.4.0.json`. It takes eleven minutes.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ def played(address: tuple[str, int], passwords: dict[str, str], pause: Pause) ->
             pause(BEAT_MS)
             for member in (first, second):
                 member.beat()
+            # A broker closes a connection that is silent for ten minutes.
+            admin.ask("ConsumerGroupDescribe", 1, {"group_ids": [GROUP]})
         told["ten minutes later"] = settled(admin, [first, second], pause)
     return told
 

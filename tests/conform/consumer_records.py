@@ -1,6 +1,7 @@
 """What sessions of the newer protocol write to `__consumer_offsets`, in Apache Kafka 4.4.0 and in rota.
 
-    python -m tests.conform.consumer_records record    starts a broker, plays every session, keeps its records
+    python -m tests.conform.consumer_records record    starts a broker for each policy and limits, plays every session,
+                                                       keeps its records
     python -m tests.conform.consumer_records           plays them on a rota server and prints what differs
 
 Keys and values are read from the segments and compared byte by byte, in order. Both servers have the same topic ids, so
@@ -21,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +35,7 @@ from harness.brokers import KAFKA, KAFKA_JVM, free_port
 from rota.conform.consumer import ConsumerWire
 from rota.conform.wire import Address
 from rota.transcript.player import Player
+from rota.transcript.subject import Effect
 from rota.transcript.text import Step
 from tests.conform import consumer_kafka, conversion, conversion_kafka
 from tests.conform.consumer_kafka import TRIES, Session, set_up
@@ -40,14 +43,17 @@ from tests.conform.consumer_sides import HASHED, UUID_TEXT, ascending, in_order
 from tests.conform.conversion_kafka import OWN_SETTINGS, POLICY, ConversionWire
 
 RECORDING = Path(__file__).parent / "consumer-records-4.4.0.json"
-SETTINGS = {**OWN_SETTINGS, POLICY: conversion.USUAL, "offsets.topic.num.partitions": "1"}
+SETTINGS = {**OWN_SETTINGS, "offsets.topic.num.partitions": "1"}
 SEGMENT = Path("__consumer_offsets-0", "00000000000000000000.log")
-TOPICS = {"foo": 6, "bar": 3, "one": 1}
+TOPICS = {"foo": 6, "bar": 3, "one": 1, "grows": 2, "goes": 2}
 WORKERS = 8
 #: of a batch: its offset and its length come first, and the length counts what follows it
 BATCH_HEAD = 12
 OFFSET_KINDS, CLASSIC_GROUP, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = (0, 1), 2, 5, 6, 7, 8, 16
-BEGIN = ("topics foo:6 bar:3 one:1", "settings consumer.assignment.interval.ms=0")
+IMMEDIATE = "settings consumer.assignment.interval.ms=0"
+BEGIN = ("topics foo:6 bar:3 one:1", IMMEDIATE)
+#: Kafka's coordinator learns of a topic's change a moment after those who ask for metadata.
+LATER = "+1s"
 #: Besides the sessions whose answers are recorded.
 OTHERS = {
     "deletions": (
@@ -65,10 +71,23 @@ OTHERS = {
         "m1 beat owns=foo:0-2 instance=i1", "m2 beat instance=i2", "m1 beat epoch=-2 instance=i1",
         "m1 beat epoch=-1 instance=i1", "m2 beat instance=i2",
     ),
+    "a-topic-grows": (
+        "topics grows:2", IMMEDIATE, "m1 beat join grows", "m2 beat join grows", "m1 beat owns=grows:0", "m2 beat",
+        "topics grows:4", LATER, "m1 beat", "m2 beat", "m1 beat epoch=-1", "m2 beat",
+    ),
+    "a-topic-goes": (
+        "topics foo:6 goes:2", IMMEDIATE, "m1 beat join foo,goes", "m2 beat join goes",
+        "m1 OffsetCommit id=m1 generation=2 foo/0=1 goes/0=2", "topics foo:6", LATER, "m1 beat", "m1 beat owns=foo:0-5",
+        "m2 beat", "m2 beat owns=none", "m1 beat",
+    ),
 }  # fmt: skip
 #: Sessions that answer otherwise, and so make other records, and why; they are left out.
 EXPLAINED = {name: f"docs/departures.md {departure}" for name, departure in consumer_kafka.EXPLAINED.items()}
 EXPLAINED |= {name: f"docs/departures.md {departure}" for name, departure in conversion_kafka.EXPLAINED.items()}
+# Members whose ids a server makes up are in the order of their ids in Kafka, so that its plans differ between runs.
+TOO_LARGE = "bidirectional/too-large-for-a-{}-group"
+EXPLAINED |= {TOO_LARGE.format(kind): "docs/departures.md D16" for kind in ("classic", "consumer")}
+EXPLAINED["bidirectional/offsets-expire"] = "it takes two minutes; records of expired offsets are tombstones"
 #: Steps that make other records: session, step, and why.
 EXPLAINED_STEPS = {
     ("bidirectional/offsets-stay", "b JoinGroup"): "docs/departures.md D19",
@@ -79,13 +98,26 @@ Record = tuple[bytes, bytes | None]
 """Key and value; no value is a tombstone."""
 
 
-def sessions() -> dict[str, Session]:
-    """By name: the transcripts, the conversions under the usual policy and limits, and `OTHERS`."""
-    found = [each for each in consumer_kafka.sessions() if "/" not in each.name]
-    usual = [each for each in conversion.conversions() if each.policy == conversion.USUAL and not each.limits]
-    found += [Session(each.name, each.steps) for each in usual]
-    found += [Session(name, steps) for name, steps in OTHERS.items()]
-    return {each.name: each for each in found if each.name not in EXPLAINED}
+Broker = tuple[tuple[str, str], ...]
+"""The settings of a broker besides `SETTINGS`."""
+
+
+def sessions() -> dict[str, tuple[Broker, Session]]:
+    """By name: the transcripts, `OTHERS`, and the conversions under each policy, with the broker that each needs."""
+    usual: Broker = ((POLICY, conversion.USUAL),)
+    found = [(usual, each) for each in consumer_kafka.sessions() if "/" not in each.name]
+    found += [(usual, Session(name, steps)) for name, steps in OTHERS.items()]
+    for each in conversion.conversions():
+        found.append((((POLICY, each.policy), *each.limits), Session(each.name, each.steps)))
+    return {each.name: (broker, each) for broker, each in found if each.name not in EXPLAINED}
+
+
+def brokers() -> dict[Broker, dict[str, Session]]:
+    """The sessions of each broker."""
+    found: dict[Broker, dict[str, Session]] = {}
+    for name, (broker, session) in sessions().items():
+        found.setdefault(broker, {})[name] = session
+    return found
 
 
 @dataclass
@@ -257,6 +289,28 @@ class PatientWire(ConversionWire):
 
     parked_s = 2.0
 
+    def topics_changed(self, topics: list[tuple[str, int]], now_ms: int) -> list[Effect]:
+        """Let the topics grow, and delete those that the session has named before."""
+        grown = [(name, count) for name, count in topics if name in self.ids and count > TOPICS[name]]
+        for name, count in grown:
+            topic = {"name": name, "count": count, "assignments": None}
+            asked = {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}
+            (told,) = self.ask("CreatePartitions", 3, asked)["results"]
+            assert told["error_code"] == 0, told
+        for name in sorted(self.ids.keys() - dict(topics).keys()):
+            asked = {"topics": [{"name": name, "topic_id": uuid.UUID(int=0)}], "timeout_ms": 10_000}
+            (told,) = self.ask("DeleteTopics", 6, asked)["responses"]
+            assert told["error_code"] == 0, told
+            while self.ask("Metadata", 12, {"topics": [{"name": name}]})["topics"][0]["error_code"] == 0:
+                self.limits.left_s(self.limits.deadline)
+        while any(self._partitions(name) != count for name, count in grown):
+            self.limits.left_s(self.limits.deadline)
+        return super().topics_changed(topics, now_ms)
+
+    def _partitions(self, name: str) -> int:
+        (told,) = self.ask("Metadata", 12, {"topics": [{"name": name}]})["topics"]
+        return len(told["partitions"])
+
 
 def play(address: Address, prefix: str, session: Session, segment: Segment) -> Played:
     """One session, on a group whose name begins with the prefix."""
@@ -276,16 +330,16 @@ def play(address: Address, prefix: str, session: Session, segment: Segment) -> P
     return told
 
 
-def play_all(address: Address, data: Path) -> dict[str, Played]:
-    """Every session, several at a time, each in a group that has its name."""
-    by_prefix = {f"{name}:": session for name, session in sessions().items()}
+def play_all(address: Address, data: Path, wanted: Mapping[str, Session]) -> dict[str, Played]:
+    """Sessions, several at a time, each in a group that has its name."""
+    by_prefix = {f"{name}:": session for name, session in wanted.items()}
     set_up(address, by_prefix)
 
     def one(prefix: str) -> Played:
         return play(address, prefix, by_prefix[prefix], Segment(data / SEGMENT))
 
     with ThreadPoolExecutor(WORKERS) as workers:
-        return dict(zip(sessions(), workers.map(one, by_prefix), strict=True))
+        return dict(zip(wanted, workers.map(one, by_prefix), strict=True))
 
 
 def make_topics(address: Address) -> dict[str, uuid.UUID]:
@@ -344,17 +398,27 @@ def recorded() -> Recording:
 def record() -> Recording:
     """What Apache Kafka writes."""
     with tempfile.TemporaryDirectory(prefix="rota-kafka-") as folder:
-        port = free_port()
-        settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-        start = [sys.executable, str(KAFKA), "start", str(port), folder, *settings]
-        subprocess.run(start, check=True, env=KAFKA_JVM | os.environ, stdout=subprocess.DEVNULL)
-        try:
-            address = ("127.0.0.1", port)
-            topics = make_topics(address)
-            rows = {name: played.shown() for name, played in play_all(address, Path(folder, "log")).items()}
-        finally:
-            subprocess.run([sys.executable, str(KAFKA), "stop", folder], check=True)
+        topics: dict[str, uuid.UUID] = {}
+        rows: dict[str, Steps] = {}
+        for broker, wanted in brokers().items():
+            with kafka_on(folder, SETTINGS | dict(broker)) as address:
+                topics = topics or make_topics(address)
+                played = play_all(address, Path(folder, "log"), wanted)
+                rows |= {name: each.shown() for name, each in played.items()}
     return Recording(topics, rows)
+
+
+@contextmanager
+def kafka_on(folder: str, settings: Mapping[str, str]) -> Iterator[Address]:
+    """A broker with the topics and groups of this folder."""
+    port = free_port()
+    pairs = [f"{name}={value}" for name, value in settings.items()]
+    start = [sys.executable, str(KAFKA), "start", str(port), folder, *pairs]
+    subprocess.run(start, check=True, env=KAFKA_JVM | os.environ, stdout=subprocess.DEVNULL)
+    try:
+        yield "127.0.0.1", port
+    finally:
+        subprocess.run([sys.executable, str(KAFKA), "stop", folder], check=True)
 
 
 def make_directory(data: Path, topics: Mapping[str, uuid.UUID]) -> None:
@@ -372,8 +436,11 @@ def make_directory(data: Path, topics: Mapping[str, uuid.UUID]) -> None:
 def on_rota(data: Path, topics: Mapping[str, uuid.UUID]) -> dict[str, Played]:
     """What rota writes, in a directory that does not exist yet."""
     make_directory(data, topics)
-    with rota.Server(settings=SETTINGS, data=data) as server:
-        return play_all((server.host, server.port), data)
+    told: dict[str, Played] = {}
+    for broker, wanted in brokers().items():
+        with rota.Server(settings=SETTINGS | dict(broker), data=data) as server:
+            told |= play_all((server.host, server.port), data, wanted)
+    return told
 
 
 def differences(

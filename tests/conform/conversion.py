@@ -327,6 +327,16 @@ SIZES: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
 }
 
 
+#: Played where an offset is kept for a minute.
+RETENTION = (("offsets.retention.minutes", "1"), ("offsets.retention.check.interval.ms", "1000"))
+EXPIRY = (
+    *BEGIN, "m1 beat join foo", "m1 OffsetCommit id=m1 generation=2 bar/0=3 foo/0=1 foo/1=2", "+31s", "m1 beat", "+31s",
+    "m1 beat", "x OffsetFetch foo/0 foo/1 bar/0", "m1 beat names=bar", "m1 beat owns=none", "+3s",
+    "x OffsetFetch foo/0 foo/1 bar/0", "m1 OffsetCommit id=m1 generation=3 bar/1=5", "m1 beat epoch=-1", "+31s",
+    "x OffsetFetch bar/1", "d look", "+33s", "x OffsetFetch bar/1", "d look", "x ListGroups",
+)  # fmt: skip
+
+
 def conversions() -> Iterator[Conversion]:
     """Every session."""
     for policy in POLICIES:
@@ -343,3 +353,4 @@ def conversions() -> Iterator[Conversion]:
     for sizes, sessions in SIZES.items():
         for name, steps in sessions.items():
             yield Conversion(f"{USUAL}/{name}", USUAL, steps, tuple(zip(SIZE_SETTINGS, sizes, strict=True)))
+    yield Conversion(f"{USUAL}/offsets-expire", USUAL, EXPIRY, RETENTION)
