@@ -152,7 +152,7 @@ mutants: ## make many small changes of the core; the Rust tests must notice (SHA
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
-	$(BIN)/maturin build --release --out dist
+	$(BIN)/maturin build --release --compression-level 9 --out dist
 
 check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
 	PYTHON=$(PYTHON) scripts/check-wheel dist

@@ -132,6 +132,16 @@ def test_a_wheel_that_is_too_large_is_refused(
         release.check_wheel(wheel, tmp_path / "src", "musllinux_1_2")
 
 
+def test_ci_refuses_a_wheel_that_a_release_refuses(release: ModuleType, tmp_path: Path) -> None:
+    assert release.WHEEL_BYTES_MAX == 8_000_000
+    with (tmp_path / "rota-1-py3-none-any.whl").open("wb") as wheel:
+        wheel.truncate(8_000_001)
+    script = Path(str(release.__file__)).with_name("check-wheel")
+    ended = subprocess.run([script, tmp_path], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "has 8000001 bytes, more than 8000000" in ended.stderr
+
+
 @pytest.mark.skipif(shutil.which("readelf") is None or shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_musl_wheel_that_needs_glibc_is_refused(release: ModuleType, tmp_path: Path) -> None:
     of_glibc = packed(tmp_path, "rota-1-musllinux_1_2.whl", {"rota/a.so": compiled(tmp_path)})
