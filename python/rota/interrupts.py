@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeVar
 
@@ -100,14 +102,19 @@ def _end(heard: socket.socket, _told: socket.socket) -> None:
     end(INTERRUPTED)
 
 
-def end(exit_code: int) -> NoReturn:
-    """End the process and its children at once: no `finally` runs, and output that is not flushed is lost."""
+def end(exit_code: int, scratch: Path | None = None) -> NoReturn:
+    """End the process and its children at once: no `finally` runs, and output that is not flushed is lost.
+
+    The directory `scratch` is removed once no child writes to it.
+    """
     tracker = _tracker()
     for child in system.descendants(os.getpid()):
         # One that has ended meanwhile is none any more.
         with contextlib.suppress(OSError):
             if child != tracker:
                 system.kill(child)
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
     os._exit(exit_code)
 
 

@@ -135,6 +135,24 @@ interrupts.end(130)
     eventually(lambda: not semaphore.exists(), ENDS_WITHIN_S, "the semaphore is removed")
 
 
+def test_the_end_of_a_process_removes_its_scratch_directory_after_its_children(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    code, _, said = ended(f"""
+import subprocess, sys
+from pathlib import Path
+from rota import interrupts
+
+scratch = Path({str(scratch)!r})
+writes = "import pathlib, itertools\\nfor at in itertools.count(): pathlib.Path(str(at)).mkdir(); print(at, flush=True)"
+scratch.mkdir()
+child = subprocess.Popen([sys.executable, "-c", writes], cwd=scratch, stdout=subprocess.PIPE)
+child.stdout.readline()
+interrupts.end(3, scratch)
+""")
+    assert (code, said) == (3, "")
+    assert not scratch.exists()
+
+
 def test_an_interrupt_that_python_wraps_into_another_error_ends_a_command_as_any_interrupt() -> None:
     code, _, said = ended("""
 import sys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,12 +26,15 @@ if TYPE_CHECKING:
     from rota.audit.follow.query import Told
 
 POLL_S = 0.2
+ENDS_WITHIN_S = 20.0
+"""After Ctrl-C. On a busy machine it takes a while to ask Spark, and to remove a large checkpoint that is not kept."""
 
 
 @contextlib.contextmanager
 def stopped() -> Iterator[threading.Event]:
     """Set by Ctrl-C and by SIGTERM. Nothing is raised: that would come in the middle of talking to Spark."""
     asked = threading.Event()
+    interrupts.allow(ENDS_WITHIN_S)
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked
@@ -92,9 +94,8 @@ def follow(
             if stop.is_set():
                 # To stop Spark takes seconds. The checkpoint holds what has been seen, as after a kill.
                 exit_code = _ended(found)
-                shutil.rmtree(scratch, ignore_errors=True)
                 sys.stdout.flush()
-                interrupts.end(exit_code)
+                interrupts.end(exit_code, Path(scratch))
     return _ended(found)
 
 
