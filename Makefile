@@ -120,7 +120,7 @@ page: develop ## open the page of --http in a headless Chromium, screenshots in 
 monitoring: develop ## let Prometheus scrape the metrics, and run the alert rules and the dashboard's queries (apt-get install prometheus)
 	$(BIN)/python -m tests.http.monitoring
 
-soak: develop ## an hour of 50,000 members, TLS, everything on: nothing must grow (SOAK_ARGS='--seconds 60 --members 5000 --no-follow')
+soak: develop ## an hour of 50,000 members, TLS, everything on: nothing must grow (SOAK_ARGS='--members 5000 --engine etcd')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
 
 kafka-directory: develop ## compare a new Kafka broker's groups with rota's reading of its directory (JDK, Maven)
