@@ -16,13 +16,17 @@ from typing import Any
 import pytest
 
 import rota
+from harness import etcd, postgres
 from harness.raw import NONE
 from rota import _rota
 from rota.conform.batches import crc32c
 from rota.coordinator import Coordinator
+from tests.clients.eventually import eventually
 from tests.log.record_release import NEWER, RELEASES, SESSION_MS, SNAPSHOT_GROUP, TOPIC, give
+from tests.log.served import has
 from tests.wire.test_describing import GROUP, SESSION, SET, alter
 
+WITHIN_S = 60.0
 RELEASED = sorted(RELEASES.glob("*.tar.xz"))
 LATER = "has format 2, and this release of rota knows format 1; use the release that wrote the data directory"
 
@@ -118,6 +122,12 @@ def later_group_settings(data: Path) -> None:
     later_text(data / "rota.groups")
 
 
+def later_acls(data: Path) -> None:
+    with rota.Server(data=data, acls=["ALLOW User:* * ALL TOPIC LITERAL *"]):
+        pass
+    later_text(data / "rota.acls")
+
+
 def contents(data: Path) -> dict[str, str]:
     return {
         str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -127,7 +137,7 @@ def contents(data: Path) -> dict[str, str]:
 
 
 def tables(data: Path) -> list[str]:
-    return [(data / name).read_text() for name in ("rota.topics", "rota.groups")]
+    return [path.read_text() for name in ("rota.topics", "rota.groups", "rota.acls") if (path := data / name).exists()]
 
 
 OF_THE_LOG = [later_directory, later_checkpoint, later_write_ahead_file]
@@ -142,13 +152,16 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("later", [*OF_THE_LOG, later_topic_table, later_group_settings])
+@pytest.mark.parametrize("later", [*OF_THE_LOG, later_topic_table, later_group_settings, later_acls])
 def test_a_server_refuses_a_later_format_by_its_number(data: Path, later: Callable[[Path], None]) -> None:
     # The log is opened before these tables are read.
     looked_at = contents if later in OF_THE_LOG else tables
     later(data)
     before = looked_at(data)
-    ended = run("serve", "--listen", "127.0.0.1:0", "--data", data)
+    authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    # The file of ACLs is read if there is an authorizer.
+    others = ["--set", authorizer] if later is later_acls else []
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", data, *others)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert LATER in ended.stderr
     assert looked_at(data) == before
@@ -166,3 +179,37 @@ def test_no_command_touches_a_later_format(data: Path, later: Callable[[Path], N
     assert LATER in ended.stderr
     assert "Traceback" not in ended.stderr
     assert contents(data) == before
+
+
+# ---- engines
+
+
+def joined(url: str) -> None:
+    """Makes a cluster: its first server writes the format."""
+    assert run("cluster", "init", "--engine", url).returncode == 0
+    with rota.Server(engine=url, node_id=1) as server:
+        eventually(lambda: has(server, TOPIC, 1), WITHIN_S, "the server joins")
+
+
+def check_refused(url: str) -> None:
+    ended = run("cluster", "status", "--engine", url)
+    assert ended.returncode not in (0, None)
+    assert "its content has format 2, this rota writes format 1: start a newer rota" in ended.stderr
+
+
+@pytest.mark.skipif(not etcd.is_installed(), reason="etcd is not installed (Debian: etcd-server, etcd-client)")
+def test_a_later_format_in_etcd_is_refused_by_its_number(tmp_path: Path) -> None:
+    with etcd.Etcd(tmp_path) as engine:
+        joined(engine.url())
+        assert engine.control("get", "--print-value-only", "/rota/v/format").strip() == "1"
+        engine.control("put", "/rota/v/format", "2")
+        check_refused(engine.url())
+
+
+@pytest.mark.skipif(not postgres.is_installed(), reason="PostgreSQL is not installed (Debian: postgresql)")
+def test_a_later_format_in_postgresql_is_refused_by_its_number() -> None:
+    with postgres.Postgres() as engine:
+        joined(engine.url())
+        assert engine.sql("SELECT format FROM rota.meta").strip() == "1"
+        engine.sql("UPDATE rota.meta SET format = 2")
+        check_refused(engine.url())
