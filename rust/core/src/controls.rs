@@ -9,6 +9,7 @@ use crate::{
     gate,
     history::Cause,
     operations::Operation,
+    purgatory::OpId,
     request::{Now, Request, Ticket},
     response::{Answer, LeaveAnswer, LeftMember},
     states::State,
@@ -75,6 +76,15 @@ impl Coordinator {
         }
         self.debug_check(Some(group_id));
         Ok(())
+    }
+
+    /// Fires one deadline now, for tools that try every order of deadlines. `false`: it is not armed.
+    pub fn fire_now(&mut self, deadline: OpId, now: Now, sink: &mut dyn Sink) -> bool {
+        let step = &mut Step { now: self.observe(now), sink };
+        let Some(operation) = self.purgatory.complete(deadline) else { return false };
+        self.fire(step, operation);
+        self.debug_check(None);
+        true
     }
 
     /// Begins a rebalance (§5.1), as the expiry of a member does, without removing a member. Changes nothing while a

@@ -48,34 +48,39 @@ impl Coordinator {
         let mut fired = false;
         while let Some((_, _, operation)) = self.purgatory.take_expired(&mut due) {
             fired = true;
-            step.sink.firing(operation.name(), self.subject(&operation));
-            match operation {
-                Operation::Session(member) => self.session_expired(step, member),
-                Operation::NewMember(member) => self.new_member_expired(step, member),
-                Operation::Pending(pending) => self.pending_expired(step, pending.0, &pending.1),
-                Operation::InitialDelay(group) => self.initial_delay_over(step, group),
-                Operation::Join(group) => self.join_deadline_passed(step, group),
-                Operation::Sync(group) => self.sync_deadline_passed(step, group),
-                Operation::Append(append_id) => self.append_deadline_passed(step, append_id),
-                Operation::StableFetch(fetch) => {
-                    Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, ErrorCode::NotCoordinator);
-                }
-                Operation::AfterDeletion(deferred) => {
-                    refuse_deferred(step, &deferred, ErrorCode::CoordinatorNotAvailable);
-                }
-                Operation::Cleaner => self.clean(step),
-                Operation::ConsumerSession(name) => self.consumer_session_expired(step, &name.0, &name.1),
-                Operation::ConsumerRebalance(name) => {
-                    self.consumer_rebalance_expired(step, &name.0, &name.1, name.2);
-                }
-                Operation::ConsumerJoin(name) => self.consumer_join_expired(step, &name.0, &name.1),
-                Operation::ConsumerSync(name) => self.consumer_sync_expired(step, &name.0, &name.1),
-                Operation::ConsumerPatterns(group_id) => self.resolution_due(step, &group_id),
-                Operation::ConsumerWait(wait) => self.consumer_wait_over(step, &wait.0, wait.1),
-            }
+            self.fire(step, operation);
         }
         if fired {
             self.debug_check(None);
+        }
+    }
+
+    /// What happens when a deadline has passed.
+    pub(crate) fn fire(&mut self, step: &mut Step<'_>, operation: Operation) {
+        step.sink.firing(operation.name(), self.subject(&operation));
+        match operation {
+            Operation::Session(member) => self.session_expired(step, member),
+            Operation::NewMember(member) => self.new_member_expired(step, member),
+            Operation::Pending(pending) => self.pending_expired(step, pending.0, &pending.1),
+            Operation::InitialDelay(group) => self.initial_delay_over(step, group),
+            Operation::Join(group) => self.join_deadline_passed(step, group),
+            Operation::Sync(group) => self.sync_deadline_passed(step, group),
+            Operation::Append(append_id) => self.append_deadline_passed(step, append_id),
+            Operation::StableFetch(fetch) => {
+                Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, ErrorCode::NotCoordinator);
+            }
+            Operation::AfterDeletion(deferred) => {
+                refuse_deferred(step, &deferred, ErrorCode::CoordinatorNotAvailable);
+            }
+            Operation::Cleaner => self.clean(step),
+            Operation::ConsumerSession(name) => self.consumer_session_expired(step, &name.0, &name.1),
+            Operation::ConsumerRebalance(name) => {
+                self.consumer_rebalance_expired(step, &name.0, &name.1, name.2);
+            }
+            Operation::ConsumerJoin(name) => self.consumer_join_expired(step, &name.0, &name.1),
+            Operation::ConsumerSync(name) => self.consumer_sync_expired(step, &name.0, &name.1),
+            Operation::ConsumerPatterns(group_id) => self.resolution_due(step, &group_id),
+            Operation::ConsumerWait(wait) => self.consumer_wait_over(step, &wait.0, wait.1),
         }
     }
 

@@ -6,5 +6,6 @@ pub mod bridge;
 pub mod dice;
 pub mod explore;
 pub mod fleet;
+pub mod search;
 pub mod step;
 pub mod world;
