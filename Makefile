@@ -290,6 +290,7 @@ conformance-check: develop ## compare Apache Kafka 4.4 and rota, both asked now 
 
 explore: ## visit every state of the core within small bounds, release build, some minutes (STATES=500000)
 	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
+	cargo run --quiet --release -p rota-sim -- consumers all $(or $(STATES),500000) $(WORKERS)
 
 explore-engine: ## visit every state of the engine's protocol within larger bounds, release build, some minutes
 	cargo test --quiet --release -p rota-engine --test exploration -- --include-ignored --nocapture

@@ -3175,10 +3175,10 @@ def repair_log(
 # ---- exploration
 
 def exploration_bounds() -> list[str]:
-    """The names of the bounds of `explore`."""
+    """The names of the bounds of `explore`: those of the classic protocol, then those of the newer one."""
 
 def exploration_cells() -> tuple[int, int]:
-    """(cells of state x event x validity, cells among them that cannot occur)."""
+    """(cells of state x event x validity, cells among them that cannot occur), of both protocols."""
 
 def explore(
     bounds: str, states_max: int, workers: int, progress: Callable[[int], object] | None = None
@@ -3187,8 +3187,8 @@ def explore(
 
     Calls `progress` with the number of states after each layer. Returns `states`, `transitions`, `cut` (events that
     left the bounds), `depth`, `complete`, `memory_bytes`, `checked` (how often each check applied), `cells`, and
-    `violation`: None, or its id, a description, and the shortest path to it as steps of a transcript. Raises ValueError
-    for unknown bounds.
+    `violation`: None, or its id, a description, and the shortest path to it as steps of a transcript, or, within bounds
+    of the newer protocol, as events. Raises ValueError for unknown bounds.
     """
 
 # ---- simulation

@@ -10,6 +10,8 @@ from rota import _rota
 from rota.check import exploration
 from rota.check.engines import Effort
 
+# Bounds with fewer states than these tests ask for.
+SMALL = 1
 JOIN = 'a JoinGroup id="" protocols=range:[t] session=3000ms rebalance=2000ms v=3'
 WAY = f"# S9: wrong\nrows\ndoc\nconfig group.min.session.timeout.ms=0 group.initial.rebalance.delay.ms=0\n---\n{JOIN}\n"
 
@@ -19,13 +21,13 @@ def test_every_state_within_the_bounds_holds(monkeypatch: pytest.MonkeyPatch) ->
     told: list[int] = []
     report = exploration.run(Effort(quick=True, processes=2), lambda done, _of, _job: told.append(done))
     assert report.ok, report.failures
-    assert int(report.figures["states"]) >= 300 * len(_rota.exploration_bounds())
+    assert int(report.figures["states"]) >= 300 * (len(_rota.exploration_bounds()) - SMALL)
     assert len(told) > len(_rota.exploration_bounds())
 
 
 def test_as_many_states_are_visited_as_are_asked_for() -> None:
     few, more = (exploration.run(Effort(processes=2, states=states), lambda *_: None) for states in (20, 400))
-    bounds = len(_rota.exploration_bounds())
+    bounds = len(_rota.exploration_bounds()) - SMALL
     assert 20 * bounds <= int(few.figures["states"]) < 400 * bounds <= int(more.figures["states"])
 
 
@@ -42,6 +44,17 @@ def test_a_violation_is_shown_with_what_the_core_answered(monkeypatch: pytest.Mo
     assert "S9 within the bounds `dynamic`: wrong" in failure
     assert "\n  a< NONE generation=1 protocol=consumer/range leader=$a member=$a" in failure
     assert "# a' Heartbeat id=$nobody generation=1: no actor got the id `$nobody`" in failure
+
+
+def test_a_violation_of_the_newer_protocol_is_shown_as_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> dict[str, Any]:
+        way = "Ask(0, Join(1), Answered)\nCrash(false)\n"
+        return {"states": 1, "transitions": 1, "complete": False, "cells": [], "violation": ("C2", "wrong", way)}
+
+    monkeypatch.setattr(_rota, "exploration_bounds", lambda: ["conversion"])
+    monkeypatch.setattr(_rota, "explore", broken)
+    report = exploration.run(Effort(quick=True, processes=1), lambda *_: None)
+    assert report.failures == ["C2 within the bounds `conversion`: wrong\n\nAsk(0, Join(1), Answered)\nCrash(false)"]
 
 
 def test_bounds_that_nobody_knows_are_refused_with_those_that_there_are() -> None:

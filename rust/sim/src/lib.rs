@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod consumers;
 pub mod dice;
 pub mod explore;
 pub mod fleet;

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Instant};
 
 use rota_sim::{
+    consumers,
     explore::{self, Bounds, cells, witness},
     fleet::{Options, Report, minimise, seeds},
 };
@@ -21,9 +22,16 @@ fn main() -> ExitCode {
                 Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
             search(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, cores) as usize)
         }
+        Some("consumers") => {
+            let name = arguments.get(1).map_or("all", String::as_str);
+            let chosen: Vec<consumers::Bounds> =
+                consumers::Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
+            search_consumers(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, cores) as usize)
+        }
         Some("simulate") => simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0)),
         _ => {
             eprintln!("usage: rota-sim explore [all|NAME [STATES [WORKERS]]]");
+            eprintln!("       rota-sim consumers [all|NAME [STATES [WORKERS]]]");
             eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED]]");
             ExitCode::from(2)
         }
@@ -37,17 +45,7 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     for bounds in chosen {
         let began = Instant::now();
         let found = explore::explore(bounds, states_max, workers, None, &mut |_| true);
-        let per_second = u128::from(found.states) * 1_000 / began.elapsed().as_millis().max(1);
-        println!(
-            "{:10} {:5} {:11} {:>7} {:12} {:9} {per_second:9} {:12}",
-            bounds.name,
-            found.by_depth.len() - 1,
-            found.states,
-            if found.complete { "yes" } else { "no" },
-            found.transitions,
-            found.cut,
-            found.memory_bytes / found.states,
-        );
+        println!("{:10} {}", bounds.name, found.row(began.elapsed()));
         if let Some(violation) = &found.violation {
             println!("\n{}: {}\n\n{}", violation.id, violation.detail, witness::transcript(violation, &bounds.config));
             return ExitCode::FAILURE;
@@ -66,6 +64,32 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     for (word, cells) in [("not reached", open), ("reached although argued", both)] {
         for (state, kind, validity) in cells {
             println!("{word}: {state} {kind} {validity:?}");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Explores consumer groups within each of these bounds, up to a number of states.
+fn search_consumers(chosen: &[consumers::Bounds], states_max: usize, workers: usize) -> ExitCode {
+    let mut cells = std::collections::BTreeMap::new();
+    println!("bounds               depth      states   whole  transitions       cut  states/s  bytes/state");
+    for bounds in chosen {
+        let began = Instant::now();
+        let found = consumers::explore(bounds, states_max, workers, None, &mut |_| true);
+        println!("{:20} {}", bounds.name, found.row(began.elapsed()));
+        if let Some(violation) = &found.violation {
+            println!("\n{}: {}\n\n---", violation.id, violation.detail);
+            violation.steps.iter().for_each(|step| println!("{step:?}"));
+            return ExitCode::FAILURE;
+        }
+        for (cell, count) in found.cells {
+            *cells.entry(cell).or_insert(0) += count;
+        }
+    }
+    let (open, both) = consumers::cells::unsettled(&cells);
+    for (word, cells) in [("not reached", open), ("reached although argued", both)] {
+        for (state, request, sender) in cells {
+            println!("{word}: {state}; {request}; {sender}");
         }
     }
     ExitCode::SUCCESS

@@ -8,6 +8,7 @@ use std::{
     any::Any,
     collections::{BTreeMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
+    time::Duration,
 };
 
 /// What can be searched.
@@ -65,6 +66,23 @@ pub struct Found<C, E> {
     pub memory_bytes: u64,
     /// The first that was found, on a shortest path.
     pub violation: Option<Violation<E>>,
+}
+
+impl<C, E> Found<C, E> {
+    /// A row of a table: depth, states, whether those are all, events tried, events out of the bounds, states a second,
+    /// bytes a state.
+    pub fn row(&self, took: Duration) -> String {
+        let per_second = u128::from(self.states) * 1_000 / took.as_millis().max(1);
+        format!(
+            "{:5} {:11} {:>7} {:12} {:9} {per_second:9} {:12}",
+            self.by_depth.len() - 1,
+            self.states,
+            if self.complete { "yes" } else { "no" },
+            self.transitions,
+            self.cut,
+            self.memory_bytes / self.states,
+        )
+    }
 }
 
 /// Fingerprints are mixed already.
@@ -210,13 +228,16 @@ impl<'a, S: Space> Path<'a, S> {
     }
 }
 
+/// Is called with what is known after every layer; `false` stops the search.
+type Progress<'a, S> = dyn FnMut(&Found<<S as Space>::Cell, <S as Space>::Event>) -> bool + 'a;
+
 /// Explores until everything within the bounds was seen, `states_max` states were, something does not hold, or
 /// `progress`, called after every layer, stops it.
 pub fn search<S: Space>(
     space: &S,
     states_max: usize,
     workers: usize,
-    progress: &mut dyn FnMut(&Found<S::Cell, S::Event>) -> bool,
+    progress: &mut Progress<'_, S>,
 ) -> Found<S::Cell, S::Event> {
     let mut seen = Fingerprints::default();
     seen.insert(space.fingerprint(&space.start()));

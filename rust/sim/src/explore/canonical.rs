@@ -9,6 +9,7 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
+    mem::discriminant,
     sync::Arc,
 };
 
@@ -62,6 +63,14 @@ pub struct Canonical<'a, H> {
 /// With `ages`, so is how old groups and commits are and when the cleaner comes; without, the caller sees to it that the
 /// cleaner never comes.
 pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: &'a mut H) -> Canonical<'a, H> {
+    debug_assert!(coordinator.inspect().consumer_groups.is_empty(), "consumer groups have another form");
+    let mut state = without_deadlines(coordinator, ages, into);
+    state.deadlines();
+    state
+}
+
+/// The same without deadlines and without consumer groups, whose records count by their kind only.
+pub fn without_deadlines<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: &'a mut H) -> Canonical<'a, H> {
     let core = coordinator.inspect();
     let Inside {
         phase,
@@ -73,10 +82,9 @@ pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: 
         appends,
         early_completions,
         unsaved,
-        consumer_groups,
+        consumer_groups: _,
         cleaner,
     } = core;
-    debug_assert!(consumer_groups.is_empty(), "only the classic protocol is explored");
     let mut state = Canonical { core, ages, generation: 0, names: Names::default(), into };
     state.put(phase as u8);
     for (group_id, handle) in group_ids {
@@ -96,7 +104,6 @@ pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: 
     if ages {
         state.put(cleaner.at.as_ref().map(|place| (&place.group_id, &place.after)));
     }
-    state.deadlines();
     state.names.settled = appends.is_empty() && unsaved.is_empty();
     state
 }
@@ -123,7 +130,7 @@ impl<H: Hasher> Canonical<'_, H> {
                 }
             }
             Record::Unknown { key, value } => self.put((2_u8, key, value)),
-            Record::Consumer { group_id, about } => self.put((3_u8, group_id, about)),
+            Record::Consumer { group_id, about } => self.put((3_u8, group_id, discriminant(about))),
         }
     }
 

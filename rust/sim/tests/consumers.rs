@@ -1,0 +1,174 @@
+//! Consumer groups of the real core, explored; and explorations that find what is wrong.
+//!
+//! `ROTA_STATES` is how many states of each of the bounds are explored; `rota-sim consumers` is the long run.
+
+use std::collections::BTreeMap;
+
+use rota_core::ErrorCode;
+use rota_sim::consumers::{
+    Ask, Bounds, CHECKS, Client, Event, Fate, Fault, Found, OF_STATES, SOMETIMES, Said, Speaks, Told, World, cells,
+    explore,
+};
+
+/// What people read about the bounds and the cells.
+const PAGE: &str = include_str!("../../../docs/exploration.md");
+
+/// Bounds that are seen whole in every run.
+const WHOLE: [&str; 2] = ["full-group", "consumers"];
+
+fn states() -> usize {
+    std::env::var("ROTA_STATES").ok().map_or(3_000, |value| value.parse().expect("a number"))
+}
+
+fn explored(bounds: &Bounds, states_max: usize, fault: Option<Fault>) -> Found {
+    explore(bounds, states_max, 2, fault, &mut |_| true)
+}
+
+fn shown(name: &str, found: &Found) -> Option<String> {
+    let broken = found.violation.as_ref()?;
+    Some(format!("{name}: {}: {}\n{:#?}", broken.id, broken.detail, broken.steps))
+}
+
+fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// What the page has to say of bounds that were seen whole.
+fn row(bounds: &Bounds, found: &Found) -> String {
+    let [states, tried, cut] = [found.states, found.transitions, found.cut].map(with_commas);
+    format!("| `{}` | {} | {states} | yes | {tried} | {cut} |", bounds.name, found.by_depth.len() - 1)
+}
+
+/// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached
+/// or has a reason, and the smallest bounds are seen whole. The page has the figures.
+#[test]
+fn every_state_within_the_bounds_holds_what_it_has_to() {
+    let (mut reached, mut checked, mut sometimes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for bounds in Bounds::all() {
+        let is_whole = WHOLE.contains(&bounds.name);
+        let found = explored(&bounds, if is_whole { usize::MAX } else { states() }, None);
+        assert_eq!(shown(bounds.name, &found), None);
+        if is_whole {
+            assert!(found.complete);
+            assert!(PAGE.contains(&row(&bounds, &found)), "the page should say {}", row(&bounds, &found));
+        }
+        for (cell, count) in found.cells {
+            *reached.entry(cell).or_insert(0) += count;
+        }
+        checked.extend(found.checked);
+        sometimes.extend(found.sometimes);
+    }
+    let ids = CHECKS.iter().map(|(id, _)| *id).chain(OF_STATES).chain(["C18"]);
+    let silent: Vec<&str> = ids.filter(|id| !checked.contains_key(id)).collect();
+    assert!(silent.is_empty(), "no state had anything to say about {silent:?}");
+    let never: Vec<&str> = SOMETIMES.into_iter().filter(|name| !sometimes.contains_key(name)).collect();
+    assert!(never.is_empty(), "never happened: {never:?}");
+    let unknown: Vec<&&str> = sometimes.keys().filter(|name| !SOMETIMES.contains(name)).collect();
+    assert!(unknown.is_empty(), "not in the list: {unknown:?}");
+    let (open, both) = cells::unsettled(&reached);
+    assert!(open.is_empty(), "neither reached nor argued: {open:#?}");
+    assert!(both.is_empty(), "argued that it cannot be, and reached: {both:#?}");
+    let (all, reached) = (cells::all().len(), reached.keys().filter(|cell| !cell.1.is_empty()).count());
+    let told = [
+        format!("Of {} cells of the newer protocol, {reached} occur", with_commas(all as u64)),
+        format!("leaves {} to longer explorations", cells::left()),
+    ];
+    assert!(told.iter().all(|told| PAGE.contains(told)), "the page should say {told:?}");
+}
+
+/// However many share the work, the same states are found on the same paths.
+#[test]
+fn what_is_found_does_not_depend_on_how_many_look_for_it() {
+    let bounds = Bounds::named("conversion").expect("these bounds");
+    let [one, three] = [1, 3].map(|workers| explore(&bounds, 1_000, workers, None, &mut |_| true));
+    assert_eq!((one.states, one.by_depth, one.cells), (three.states, three.by_depth, three.cells));
+}
+
+/// An answer grants a partition that another client holds.
+fn grant_what_is_held(_: &World, _: Event, after: &mut World, _: &mut Told) {
+    let other = after.clients[0].told.clone();
+    if after.is_member(0) && after.is_member(1) {
+        after.clients[1].told = other;
+    }
+}
+
+/// A client hears nothing of a new assignment.
+fn leave_the_assignment_out(_: &World, _: Event, _: &mut World, told: &mut Told) {
+    for (_, said) in &mut told.answers {
+        if let Said::Beat(_, _, assignment) = said {
+            *assignment = None;
+        }
+    }
+}
+
+/// An answer has an epoch that the log has not.
+fn tell_the_next_epoch(_: &World, _: Event, _: &mut World, told: &mut Told) {
+    for (_, said) in &mut told.answers {
+        if let Said::Beat(ErrorCode::None, epoch, _) = said {
+            *epoch += 1;
+        }
+    }
+}
+
+/// A refused heartbeat removes its member.
+fn remove_who_is_refused(_: &World, event: Event, after: &mut World, told: &mut Told) {
+    let is_fenced = told.answers.iter().any(|(_, said)| said.error() == ErrorCode::FencedMemberEpoch);
+    if let Event::Ask(client, ..) = event
+        && is_fenced
+    {
+        after.clients[client] = Client::default();
+        after.apply(Event::Ask(client, Ask::Leave, Fate::Answered));
+    }
+}
+
+/// A revocation is acknowledged by a heartbeat without a report.
+fn acknowledge_in_silence(before: &World, event: Event, after: &mut World, told: &mut Told) {
+    if let Event::Ask(client, Ask::Beat, Fate::Answered) = event
+        && told.answers.iter().all(|(_, said)| said.error() == ErrorCode::None)
+    {
+        let mut other = before.clone();
+        let known = &mut other.clients[client];
+        known.owned.clone_from(&known.told);
+        *told = other.apply(Event::Ask(client, Ask::Report, Fate::Answered));
+        let kept = before.clients[client].owned.clone();
+        *after = other;
+        after.clients[client].owned = kept;
+    }
+}
+
+/// A member that goes has gone for good, whatever it said.
+fn remove_who_goes_away(before: &World, event: Event, after: &mut World, told: &mut Told) {
+    if let Event::Ask(client, Ask::LeaveStatic, fate) = event {
+        let mut other = before.clone();
+        *told = other.apply(Event::Ask(client, Ask::Leave, fate));
+        *after = other;
+    }
+}
+
+/// A converted group forgets its records in a crash.
+fn lose_the_log(_: &World, event: Event, after: &mut World, _: &mut Told) {
+    if matches!(event, Event::Ask(..)) && after.clients.iter().any(|known| known.speaks == Speaks::Classic) {
+        after.log = std::sync::Arc::default();
+    }
+}
+
+#[test]
+fn planted_violations_are_found() {
+    let planted: [(&str, Fault, &[&str]); 7] = [
+        ("consumers", grant_what_is_held, &["C2"]),
+        ("consumers", leave_the_assignment_out, &["C8"]),
+        ("consumers", tell_the_next_epoch, &["C9"]),
+        ("consumers", remove_who_is_refused, &["C12"]),
+        ("consumers", acknowledge_in_silence, &["C2", "C6"]),
+        ("static-consumers", remove_who_goes_away, &["C10"]),
+        ("conversion", lose_the_log, &["C9", "C13"]),
+    ];
+    for (name, fault, ids) in planted {
+        let bounds = Bounds::named(name).expect("these bounds");
+        let found = explored(&bounds, 20_000, Some(fault));
+        let violation = found.violation.unwrap_or_else(|| panic!("{ids:?} is not found"));
+        assert!(ids.contains(&&*violation.id), "{}: {}\n{:#?}", violation.id, violation.detail, violation.steps);
+    }
+}
