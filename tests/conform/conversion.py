@@ -120,6 +120,11 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *ALONE, classic("b"), "b JoinGroup", "b JoinGroup", "a' Heartbeat", "a JoinGroup", "b SyncGroup",
         "m1 beat join bar", "d look", "a JoinGroup", "a SyncGroup", "b Heartbeat", "b JoinGroup",
     ),
+    "upgrade-of-an-interrupted-plan": (
+        *PAIR, classic("c"), "c JoinGroup", "c JoinGroup", "a Heartbeat", again("a", "foo:0-2"),
+        again("b", "foo:3-5"), classic("e"), "e JoinGroup", "e JoinGroup", "m1 beat join foo", "d look",
+        "a Heartbeat", again("a", "foo:0-2"), "a SyncGroup", "d look",
+    ),
     "upgrade-of-another-protocol-type": (
         *BEGIN, "member a range:[foo] type=connect", "a JoinGroup", "a JoinGroup", "a SyncGroup plan=a:Xa",
         "m1 beat join foo", "a Heartbeat",

@@ -40,7 +40,10 @@ CLASSIC = (
 PARKED_S = 0.5
 Rows = Mapping[str, Evidence]
 #: Sessions in which model and core depart from Kafka, and why.
-EXPLAINED: dict[str, str] = {"bidirectional/a-refused-join-meets-an-empty-group": "D18"}
+EXPLAINED: dict[str, str] = {
+    "bidirectional/a-refused-join-meets-an-empty-group": "D18",
+    "bidirectional/upgrade-of-an-interrupted-plan": "D21",
+}
 
 
 class ConversionWire(ConsumerWire):

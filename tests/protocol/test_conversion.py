@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rota.conform.said import Said
+from rota.conform.said import Evidence, Said
 from tests.conform.conversion import POLICIES, conversions
 from tests.conform.conversion_kafka import EXPLAINED, PLAYERS, differences, in_order, recorded
 
@@ -29,6 +29,18 @@ def test_model_and_core_answer_as_kafka_does(player: str, name: str) -> None:
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_what_is_explained_does_differ(player: str, name: str) -> None:
     assert in_order(PLAYERS[player](SESSIONS[name])) != in_order(ROWS[name])
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+def test_an_upgrade_without_a_plan_grants_only_what_no_member_uses(player: str) -> None:
+    """docs/departures.md D21: a uses 0 to 2, and b 3 to 5."""
+    name = "bidirectional/upgrade-of-an-interrupted-plan"
+
+    def answer(told: Evidence) -> str:
+        return next(line for each in told if each.step == "m1 beat join foo" for line in each.answers if "m1<" in line)
+
+    assert answer(ROWS[name]) == "m1< NONE epoch=4 assignment=foo:3"
+    assert answer(PLAYERS[player](SESSIONS[name])) == "m1< NONE epoch=4 assignment=none"
 
 
 @pytest.mark.parametrize("player", PLAYERS)

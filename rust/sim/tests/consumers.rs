@@ -2,7 +2,7 @@
 //!
 //! `ROTA_STATES` is how many states of each of the bounds are explored; `rota-sim consumers` is the long run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rota_core::ErrorCode;
 use rota_sim::consumers::{
@@ -39,6 +39,30 @@ fn with_commas(number: u64) -> String {
 fn row(bounds: &Bounds, found: &Found) -> String {
     let [states, tried, cut] = [found.states, found.transitions, found.cut].map(with_commas);
     format!("| `{}` | {} | {states} | yes | {tried} | {cut} |", bounds.name, found.by_depth.len() - 1)
+}
+
+/// The log refuses the plan of a cooperative group, and a consumer converts the group: the classic member holds what it
+/// reports (docs/departures.md D21).
+#[test]
+fn an_upgrade_without_a_plan_leaves_members_what_they_use() {
+    let bounds = Arc::new(Bounds::named("cooperative").expect("these bounds"));
+    let mut world = World::new(&bounds);
+    let way = [
+        Event::Restart(0, Speaks::Classic),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Fire(1, "InitialDelay"),
+        Event::Ask(0, Ask::ClassicSync, Fate::Answered),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Ask(0, Ask::ClassicSync, Fate::Refused(ErrorCode::NotEnoughReplicas)),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+    ];
+    for event in way {
+        world.apply(event);
+    }
+    assert!(world.group().is_some() && world.is_member(1), "the group is converted");
+    assert_eq!(world.clients[0].holds().len(), 2);
+    assert_eq!(world.held(0), world.clients[0].holds());
+    assert!(world.clients[1].holds().is_empty());
 }
 
 /// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached

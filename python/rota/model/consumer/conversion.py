@@ -41,7 +41,8 @@ def upgraded(s: State, classic: ClassicGroup) -> Group | Refusal:
     """The consumer group that a classic one becomes (§16.2)."""
     group = Group(classic.group_id, classic.generation, classic.generation)
     held: set[tuple[int, int]] = set()
-    for member in sorted(classic.members, key=lambda each: each.member_id):
+    # A partition belongs to the member that SyncGroup gave it, and only then to one that reports it.
+    for member in sorted(classic.members, key=lambda each: (not each.assignment, each.member_id)):
         try:
             found = _upgraded(member, classic, s)
         except ValueError:
@@ -57,7 +58,8 @@ def _upgraded(member: ClassicMember, classic: ClassicGroup, s: State) -> Member:
     offers = dict(member.protocols)
     chosen = offers.get(classic.protocol_name or "", next(iter(offers.values()), b""))
     told = embedded.subscription(chosen)
-    places = ((s.topics[name].topic_id, at) for name, at in embedded.assigned(member.assignment) if name in s.topics)
+    owned = embedded.assigned(member.assignment) if member.assignment else told.owned
+    places = ((s.topics[name].topic_id, at) for name, at in owned if name in s.topics)
     return Member(
         member.member_id,
         member.instance_id,

@@ -68,10 +68,9 @@ pub struct UpgradedMembers {
 /// The metadata or the assignment of a member is not of the consumer embedded protocol.
 pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<UpgradedMembers, EmbeddedError> {
     let mut upgraded = UpgradedMembers::default();
-    let mut taken = PartitionSet::new();
     let mut members: Vec<&Member> = image.members.iter().collect();
     members.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-    for member in members {
+    for member in &members {
         let offered = member.protocols.iter();
         let chosen = image.protocol_name.as_deref().and_then(|name| member.metadata(name));
         let metadata = chosen.or_else(|| offered.clone().next().map(|offer| &offer.metadata));
@@ -92,16 +91,25 @@ pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<Upgraded
         };
         let id = member.id.shared();
         upgraded.subscriptions.push(ConsumerRecord::Member(Arc::clone(&id), Some(Box::new(value))));
-        let given = match &*member.assignment {
-            [] => PartitionSet::new(),
+        let owned = match &*member.assignment {
+            // A rebalance without a plan empties it. The member uses what it reports.
+            [] => identified(&subscription.owned_partitions, topics),
             bytes => identified(&embedded::decode_assignment(bytes)?.partitions, topics),
         };
-        // Where the leader gave a partition to two members, the first of them by id has it.
-        let own: PartitionSet = given.difference(&taken).copied().collect();
-        taken.extend(&own);
-        upgraded.assignments.push((id, own));
+        upgraded.assignments.push((id, owned));
     }
+    keep_first(&mut upgraded.assignments, |at| members[at].assignment.is_empty());
     Ok(upgraded)
+}
+
+/// Leaves a partition that several members claim to the first of them by id; reports come behind assignments.
+fn keep_first(assignments: &mut [(Arc<str>, PartitionSet)], is_report: impl Fn(usize) -> bool) {
+    let mut order: Vec<usize> = (0..assignments.len()).collect();
+    order.sort_by_key(|at| is_report(*at));
+    let mut taken = PartitionSet::new();
+    for at in order {
+        assignments[at].1.retain(|partition| taken.insert(*partition));
+    }
 }
 
 /// Record 8 of a member that comes from a classic group of this generation.
