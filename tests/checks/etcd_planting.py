@@ -13,7 +13,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.checks.planting import SWITCH, VARIABLE, Bug, plant, workspace
+from tests.checks.planting import SWITCH, VARIABLE, Bug, plant, without_optimization, workspace
 from tests.checks.tidy import ROOT
 
 
@@ -55,10 +55,11 @@ def build(engine: Engine) -> Path:
     the same directory, and have the features that the whole workspace asks for.
     """
     plant(engine.copy, contents(engine))
-    command = ["cargo", "test", "--quiet", "--offline", "--no-run", "--workspace", "--test", engine.test]
-    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     # The tests wait for the store: what is optimized takes longer to build, and no less to run.
-    environment = os.environ | {"CARGO_TARGET_DIR": target, "CARGO_PROFILE_DEV_OPT_LEVEL": "0"}
+    command = ["cargo", "test", *without_optimization(), "--quiet", "--offline", "--no-run"]
+    command += ["--workspace", "--test", engine.test]
+    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    environment = os.environ | {"CARGO_TARGET_DIR": target}
     told = subprocess.run(
         [*command, "--message-format", "json"],
         cwd=engine.copy,

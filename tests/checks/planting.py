@@ -68,6 +68,16 @@ class Bug:
         return text[:at] + becomes + text[at + len(self.find) :]
 
 
+def without_optimization() -> list[str]:
+    """Options of cargo with which no crate of the workspace is optimized in a debug build.
+
+    For copies whose programs run for seconds: building them would take minutes. Crates of the registry stay as they
+    are, so that copies share them with the workspace's own build.
+    """
+    levels = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dev"]["package"]
+    return [f"--config=profile.dev.package.{name}.opt-level=0" for name in levels if name.startswith("rota-")]
+
+
 def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable]) -> list[T]:
     """The first bug of each kind, in their order; all of them if the environment asks for it."""
     planted = list(planted)
