@@ -33,7 +33,7 @@ def _of(pid: int) -> float:
 
 
 def _below(pid: int) -> Generator[int]:
-    """The processes below this one that still run or that nobody has waited for."""
+    """The processes below this one, also those that have ended and whose exit code no process has collected."""
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = listed.read_text().split()
