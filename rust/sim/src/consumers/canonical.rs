@@ -217,7 +217,8 @@ fn committable(world: &World, client: usize) -> Vec<Partition> {
 
 fn put_client(world: &World, client: usize, put_id: &mut dyn FnMut(&Arc<str>), into: &mut Mixer) {
     let known = &world.clients[client];
-    (known.speaks, known.second_id, known.is_fenced, known.topics, standing_of(world, client)).hash(into);
+    (known.speaks, known.second_id, known.is_fenced, known.was_removed).hash(into);
+    (known.topics, standing_of(world, client)).hash(into);
     let places: [&Partitions; 3] = [&known.owned, &known.told, &known.kept];
     places.hash(into);
     committable(world, client).hash(into);

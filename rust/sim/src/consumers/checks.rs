@@ -83,7 +83,8 @@ pub fn of_step(taken: &Taken<'_>) -> impl Iterator<Item = Verdict> {
 
 /// No two members may process one partition.
 fn c2_told_one_owner(world: &World) -> Result<(), String> {
-    let members: Vec<usize> = (0..world.clients.len()).filter(|client| world.is_member(*client)).collect();
+    let counts = |client: &usize| world.is_member(*client) && !world.clients[*client].was_removed;
+    let members: Vec<usize> = (0..world.clients.len()).filter(counts).collect();
     for (at, one) in members.iter().enumerate() {
         for other in &members[at + 1..] {
             let (ours, theirs) = (world.clients[*one].holds(), world.clients[*other].holds());

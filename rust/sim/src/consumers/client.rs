@@ -70,6 +70,8 @@ pub struct Client {
     pub kept: Partitions,
     /// A downgrade has made its generation old: its next request is refused, and it is a member no more.
     pub is_fenced: bool,
+    /// Its member was removed, and no answer has said so. It may have joined again under the same id.
+    pub was_removed: bool,
     /// Of a classic client.
     pub phase: Phase,
     /// The request whose answer it waits for.
@@ -111,6 +113,7 @@ impl Client {
         }
         self.epoch = None;
         self.is_fenced = false;
+        self.was_removed = false;
         self.phase = Phase::Out;
     }
 
@@ -138,6 +141,7 @@ impl Client {
             (_, Said::Sync(ErrorCode::None, assignment)) => {
                 self.told.clone_from(assignment);
                 self.owned.clone_from(assignment);
+                self.was_removed = false;
                 self.phase = Phase::Synced;
             }
             (_, said) => self.hear_error(asked, said.error()),

@@ -324,6 +324,7 @@ impl World {
             self.take(&mut effects, &mut told);
         }
         self.note_what_is_kept(&revoked);
+        self.note_who_was_removed();
         if was_consumer && self.is_classic() {
             self.fence_clients();
         }
@@ -351,6 +352,17 @@ impl World {
         let generation = self.core.project(GROUP).map_or(0, |group| group.generation);
         let known = self.clients.iter_mut().filter(|known| known.speaks == Speaks::Classic);
         known.for_each(|known| known.is_fenced = known.epoch.is_some_and(|epoch| epoch < generation));
+    }
+
+    /// A classic client that has joined once joins again under its old id, also if its member is gone.
+    fn note_who_was_removed(&mut self) {
+        for client in 0..self.clients.len() {
+            let known = &self.clients[client];
+            let is_joined = known.speaks == Speaks::Classic && known.epoch.is_some();
+            if is_joined && !known.is_fenced && !self.is_member(client) {
+                self.clients[client].was_removed = true;
+            }
+        }
     }
 
     /// What each client's member has to give up.
