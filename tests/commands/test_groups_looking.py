@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from .groups_scene import Scene, rota_groups
+from .groups_scene import WITHIN_S, Scene, rota_groups
 
 
 def test_a_list_has_type_protocol_and_state(scene: Scene) -> None:
@@ -154,3 +156,24 @@ def test_kafkas_own_way_to_call_is_understood(scene: Scene) -> None:
     assert rota_groups(*at, "--describe", "--group", scene.group).out == scene.run("describe", scene.group).out
     assert scene.group in rota_groups(*at, "--list", "--state").out
     assert rota_groups(*at, "--list", "--describe").code == 2
+
+
+def test_open_transactions_with_offsets_of_the_group_are_listed_below_them(scene: Scene) -> None:
+    topic = scene.topic(1)
+    scene.commit(topic, {0: 1})
+    name = f"pay-{scene.group}"
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": name})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    worker = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": scene.group})
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], worker.consumer_group_metadata(), WITHIN_S)
+    worker.close()
+    text = scene.run("describe", scene.group).out
+    assert re.search(rf"\nTransaction {name} with offsets in __consumer_offsets-\d+, .* is aborted in [\d.]+ s", text)
+    [told] = scene.run("describe", scene.group, "--json").json[0]["transactions"]
+    assert (told["transactional_id"], told["state"]) == (name, "Ongoing")
+    assert told["open_for_s"] + told["aborted_in_s"] == pytest.approx(60, abs=1)
+    producer.abort_transaction(WITHIN_S)
+    assert name not in scene.run("describe", scene.group).out
+    [without_offsets] = scene.run("describe", scene.group, "--members", "--json").json
+    assert without_offsets["transactions"] is None

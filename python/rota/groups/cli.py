@@ -83,6 +83,7 @@ def describe(
 
     LAG-SECONDS is the time between the next unread message and the newest one, by their timestamps, or `unknown`.
     WAITING-SECONDS (--verbose) is the age of the next unread message.
+    Offsets of an open transaction are not visible until it ends; such transactions are listed below the offsets.
 
     \b
     Examples:
@@ -97,16 +98,19 @@ def describe(
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import render
             from rota.groups.lag import rows
+            from rota.groups.transactions import open_transactions
 
             found = cluster.describe(selected(cluster, wanted))
             with_offsets = not members and not state
             lags = [rows(cluster, one) if with_offsets else None for one in found]
+            held = open_transactions(cluster, [one.group for one in found] if with_offsets else [])
+        views = [(one, row, held.get(one.group, [])) for one, row in zip(found, lags, strict=True)]
         if as_json:
-            typer.echo(json.dumps([render.described_json(*pair) for pair in zip(found, lags, strict=True)], indent=2))
+            typer.echo(json.dumps([render.described_json(*view) for view in views], indent=2))
         elif state:
             typer.echo(render.states(found))
         else:
-            typer.echo("\n\n".join(render.described(*pair, verbose=verbose) for pair in zip(found, lags, strict=True)))
+            typer.echo("\n\n".join(render.described(*view, verbose=verbose) for view in views))
 
 
 @app.command("reset-offsets")

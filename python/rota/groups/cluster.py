@@ -223,6 +223,17 @@ class Cluster:
             if one.offset >= 0
         }
 
+    def transactions(self, states: Sequence[str]) -> dict[str, Any]:
+        """The transactional ids in these states, as the library describes them.
+
+        None on a broker that does not list transactions, or not for this user, or that does not answer.
+        """
+        with contextlib.suppress(errors.KafkaError):
+            listed = self._admin.list_transactions(state_filters=list(states))
+            found = sorted({one.transactional_id for of_broker in listed.values() for one in of_broker})
+            return dict(self._admin.describe_transactions(found)) if found else {}
+        return {}
+
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """The partitions of those of these topics that there are."""
         wanted = sorted(set(topics))

@@ -10,6 +10,7 @@ from typing import Any
 from rota.groups.cluster import Committed, Described, Listed, Member, Partition
 from rota.groups.lag import Row
 from rota.groups.plan import Step, as_file
+from rota.groups.transactions import OpenTransaction
 
 NONE = "-"
 UNKNOWN = "unknown"
@@ -146,7 +147,9 @@ def steps(group: str, found: Sequence[Step]) -> str:
     )
 
 
-def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str, Any]:
+def described_json(
+    described: Described, rows: Sequence[Row] | None, held: Sequence[OpenTransaction] = ()
+) -> dict[str, Any]:
     """A group as one object; `offsets` is null where they were not asked for."""
     return {
         "group": described.group,
@@ -173,6 +176,7 @@ def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str
             for one in described.members
         ],
         "offsets": None if rows is None else [_row_json(row) for row in rows],
+        "transactions": None if rows is None else [vars(one) for one in held],
         "lag": _known([row.lag for row in rows or []], sum),
         "lag_s": _known([row.lag_s for row in rows or []], max),
     }
@@ -216,8 +220,28 @@ def step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> str:
-    """A group's offsets, or without rows its members."""
+def transactions(held: Sequence[OpenTransaction]) -> str:
+    """What may hold offsets of a group back, a sentence each."""
+    lines = []
+    for one in held:
+        until = (
+            "is being ended" if one.aborted_in_s is None else f"is aborted in {one.aborted_in_s:.1f} s at the latest"
+        )
+        lines.append(
+            f"Transaction {plain(one.transactional_id)} with offsets in __consumer_offsets-{one.partition}, where this "
+            f"group's are, has been open for {one.open_for_s:.1f} s and {until}."
+        )
+    return "".join(f"\n{line}" for line in lines)
+
+
+def described(
+    one: Described, rows: Sequence[Row] | None, held: Sequence[OpenTransaction] = (), *, verbose: bool
+) -> str:
+    """A group's offsets and the transactions that may have more, or without rows its members."""
+    return _described(one, rows, verbose=verbose) + transactions(held)
+
+
+def _described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> str:
     if rows is not None:
         text = offsets(one, rows, verbose=verbose)
         empty = "" if rows or idle(one) else f"{plain(one.group)} has no committed offsets"
