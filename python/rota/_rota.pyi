@@ -202,10 +202,10 @@ class EmbeddedError(RotaError):
     """Invalid message of the embedded consumer protocol, or values too large for one."""
 
 class NotFoundError(RotaError, ValueError):
-    """Unknown group, member, topic, partition or node."""
+    """Unknown group, member, topic, partition, node or transactional id."""
 
     what: str
-    """Which of them: "group", "member", "topic", "partition", "node" or "cluster"."""
+    """Which of them: "group", "member", "topic", "partition", "node", "transactional id" or "cluster"."""
 
 class EngineError(RotaError):
     """The engine of a cluster does not answer, or refuses."""
@@ -2668,6 +2668,8 @@ class Server:
     def held_by(self, group_id: str) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]]]], int]:
         """The open transactions that hold offsets of a group back, and the wall time: (producer id, transactional id,
         state, start in wall milliseconds, timeout, partitions); "" for an unknown producer."""
+    def transactions(self) -> tuple[list[tuple[str, Transaction]], int]:
+        """All transactional ids with their transactions, by id, and the wall time in milliseconds."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
         """Summaries of the existing groups among `group_ids`, sorted by id, with at most `waits_max` waits each."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
@@ -2724,6 +2726,20 @@ class Server:
         """Resume a paused member."""
     def delay_appends(self, ms: int) -> None:
         """Delay completions of appends by `ms`."""
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id.
+
+        Raises ValueError for an unknown id, RotaError if no transaction is open.
+        """
+    def fence_producer(self, transactional_id: str) -> bool:
+        """Fence the producer of an id. False: a transaction is being ended; try again.
+
+        Raises ValueError for an unknown id.
+        """
+    def hold_markers(self) -> None:
+        """Keep markers of transactions from their partitions."""
+    def release_markers(self) -> int:
+        """Write the held markers and stop holding. Returns their number."""
     def hold_appends(self) -> None:
         """Hold completions of appends to `__consumer_offsets`."""
     def release_appends(self) -> int:

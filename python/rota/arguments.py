@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 
-__all__ = ["node_id", "optional_text", "partition_number", "text", "whole"]
+__all__ = ["message_bytes", "node_id", "optional_text", "partition_number", "several", "text", "whole"]
 
 INT32_MAX = 2**31 - 1
 
@@ -40,3 +41,19 @@ def node_id(node: int) -> int:
 def partition_number(partition: int) -> int:
     """Return a partition of `__consumer_offsets`. The server checks that it exists."""
     return whole(partition, "partition", wanted="give a partition of __consumer_offsets")
+
+
+def several(values: Iterable[str | bytes | None], name: str) -> list[str | bytes | None]:
+    """Several texts; one text alone is a mistake."""
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{name} is {values!r}: give a list of them")
+    return list(values)
+
+
+def message_bytes(value: str | bytes | None, name: str) -> bytes | None:
+    """A key or a value as it is stored."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} has {value!r} in it: give str, bytes or None")
+    return value.encode()

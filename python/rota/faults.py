@@ -1,7 +1,8 @@
-"""Faults that a test injects into a server: errors, paused members, a failing log, a failing network, stopped nodes."""
+"""Faults that a test injects into a server: errors, paused members, a failing log or network, transactions, nodes."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rota.arguments import node_id, optional_text, text, whole
@@ -14,6 +15,9 @@ __all__ = ["Faults"]
 
 WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})
 """The APIs whose requests name no group."""
+
+FENCED_WITHIN_S = 10.0
+POLL_S = 0.01
 
 AN_API = "give Kafka's name of an API, such as 'OffsetCommit'"
 AN_ERROR = "give Kafka's name of an error, such as 'NOT_COORDINATOR'"
@@ -32,7 +36,7 @@ class Faults:
         self._inner = inner
 
     def reset(self) -> None:
-        """End every fault: pauses, injected errors, faults of log and network, held loads, stopped nodes.
+        """End every fault: pauses, injected errors, faults of log and network, held markers and loads, stopped nodes.
 
         Topics, messages, groups and the clock stay.
         """
@@ -136,6 +140,48 @@ class Faults:
         partition wait for earlier, delayed ones. Raises ValueError if `ms` is not 0 to 2,147,483,647.
         """
         self._inner.delay_appends(whole(ms, "ms"))
+
+    # ---- transactions
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id, as when its time is over.
+
+        Returns when that is decided; readers see it when its markers are written. The producer can go on as after a
+        timeout: with the second protocol it begins anew by itself, with the first it is fenced.
+
+        Raises NotFoundError if there is no such id, and RotaError if no transaction of it is open.
+        """
+        self._inner.abort_transaction(text(transactional_id, "transactional_id"))
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Fence the producer of an id, as another producer with the same id does when it begins.
+
+        An open transaction is aborted first. Returns when a producer that begins would be ready.
+
+        Raises NotFoundError if there is no such id, and TimeoutError if a transaction of it is not ended within 10
+        seconds, as when markers are held.
+        """
+        text(transactional_id, "transactional_id")
+        until = time.monotonic() + FENCED_WITHIN_S
+        while not self._inner.fence_producer(transactional_id):
+            if time.monotonic() > until:
+                raise TimeoutError(
+                    f"a transaction of {transactional_id!r} has been ending for {FENCED_WITHIN_S:g} s: call "
+                    "release_markers() if markers are held"
+                )
+            time.sleep(POLL_S)
+
+    def hold_markers(self) -> None:
+        """Keep the markers that end transactions from their partitions until `release_markers`.
+
+        A transaction can be committed or aborted meanwhile, but its end is not visible: readers of committed messages
+        wait in front of it, and offsets of a group stay pending.
+        """
+        self._inner.hold_markers()
+
+    def release_markers(self) -> int:
+        """Write the held markers, and hold no more. Returns their number."""
+        return self._inner.release_markers()
 
     # ---- the network
 

@@ -9,7 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rota import _rota
-from rota.arguments import INT32_MAX, node_id, optional_text, partition_number, text, whole
+from rota.arguments import (
+    INT32_MAX,
+    message_bytes,
+    node_id,
+    optional_text,
+    partition_number,
+    several,
+    text,
+    whole,
+)
 from rota.clock import VirtualClock
 from rota.cluster import TTL_MS, Cluster, EngineAccess, arguments, described
 from rota.faults import Faults
@@ -512,8 +521,8 @@ class Server(Faults):
 
         Raises rota.NotFoundError if there is no such topic or partition, and rota.RotaError if a message is refused.
         """
-        written = [_bytes(value, "values") for value in _several(values, "values")]
-        named = [None] * len(written) if keys is None else [_bytes(key, "keys") for key in _several(keys, "keys")]
+        written = [message_bytes(value, "values") for value in several(values, "values")]
+        named = [None] * len(written) if keys is None else [message_bytes(key, "keys") for key in several(keys, "keys")]
         if len(named) != len(written):
             raise ValueError(f"keys has {len(named)}, and values has {len(written)}: give one key for each value")
         records = list(zip(named, written, strict=True))
@@ -577,6 +586,10 @@ class Server(Faults):
         """
         return self._inner.explain(text(group, "group"))
 
+    def transactions(self) -> dict[str, _rota.Transaction]:
+        """The transactional ids, sorted, each with its state, producer and partitions."""
+        return dict(self._inner.transactions()[0])
+
     def members(self, group: str) -> dict[str, str | None]:
         """The member ids of a group in joining order, each with its `group.instance.id` (None of a dynamic member).
 
@@ -608,22 +621,6 @@ class Server(Faults):
 
     def _member_ids(self) -> set[str]:
         return set(self._inner.member_ids())
-
-
-def _several(values: Iterable[str | bytes | None], name: str) -> list[str | bytes | None]:
-    """Several texts; one text alone is a mistake."""
-    if isinstance(values, str | bytes):
-        raise TypeError(f"{name} is {values!r}: give a list of them")
-    return list(values)
-
-
-def _bytes(value: str | bytes | None, name: str) -> bytes | None:
-    """A key or a value as it is stored."""
-    if value is None or isinstance(value, bytes):
-        return value
-    if not isinstance(value, str):
-        raise TypeError(f"{name} has {value!r} in it: give str, bytes or None")
-    return value.encode()
 
 
 def _checked(

@@ -20,6 +20,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 SLEEPERS: dict[str, str] = {
     "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
     "python/rota/demo/fleet.py": "asks etcd again until a server owns every partition, with a deadline",
+    "python/rota/faults.py": "asks a coordinator again until a transaction has ended, with a deadline",
     "python/rota/cluster/command.py": "asks etcd again until a change is done, with a deadline",
     "python/rota/cluster/looking.py": "asks etcd again until a node has beaten, for a TTL at most",
     "harness/etcd.py": "asks etcd again until it answers, with a deadline",

@@ -60,6 +60,7 @@ GROUP = Param("group", TEXT, "A group id.")
 TOPIC = Param("topic", TEXT, "The name of a topic.")
 MEMBER = Param("member", TEXT, "A member id; with `group` it may also be a `group.instance.id`.")
 ITS_GROUP = Param("group", optional(TEXT), "The member's group, where `member` is a `group.instance.id`.", None)
+TRANSACTIONAL_ID = Param("transactional_id", TEXT, "A transactional id.")
 NODE = Param("node", POSITIVE, "The id of a node.")
 ANY_NODE = Param("node", optional(POSITIVE), "The id of a node; null is every node.", None)
 TIMES = Param("times", COUNT, "How many of them.", 1)
@@ -130,6 +131,22 @@ def committed(subject: Controlled, group: str) -> Json:
     """The committed offsets of a group."""
     offsets = sorted(subject.server.committed(group).items())
     return {"offsets": [{"topic": topic, "partition": at, "offset": offset} for (topic, at), offset in offsets]}
+
+
+def transactions(subject: Controlled) -> Json:
+    """The transactional ids."""
+    return {
+        "transactions": [
+            {
+                "transactional_id": name,
+                "state": told.state,
+                "producer_id": told.producer_id,
+                "producer_epoch": told.producer_epoch,
+                "partitions": [{"topic": topic, "partition": at} for topic, at in told.participants],
+            }
+            for name, told in subject.server.transactions().items()
+        ]
+    }
 
 
 def members(subject: Controlled, group: str) -> Json:
@@ -414,6 +431,56 @@ TABLE: tuple[Control, ...] = (
         (Param("ms", COUNT, "Milliseconds; 0 ends the delay."),),
         {},
         lambda s, ms: s.server.faults.delay_appends(ms),
+    ),
+    Control(
+        "transactions",
+        GET,
+        "The transactional ids of the server, by id.",
+        (),
+        {
+            "transactions": listed(
+                {
+                    "transactional_id": TEXT,
+                    "state": described(TEXT, "Kafka's name, such as `Ongoing` or `CompleteAbort`."),
+                    "producer_id": COUNT,
+                    "producer_epoch": COUNT,
+                    "partitions": listed({"topic": TEXT, "partition": COUNT}),
+                }
+            )
+        },
+        transactions,
+    ),
+    Control(
+        "abort_transaction",
+        POST,
+        "Abort the open transaction of an id, as when its time is over.",
+        (TRANSACTIONAL_ID,),
+        {},
+        lambda s, transactional_id: s.server.faults.abort_transaction(transactional_id),
+    ),
+    Control(
+        "fence_producer",
+        POST,
+        "Fence the producer of an id, as another producer with its id does. An open transaction is aborted first.",
+        (TRANSACTIONAL_ID,),
+        {},
+        lambda s, transactional_id: s.server.faults.fence_producer(transactional_id),
+    ),
+    Control(
+        "hold_markers",
+        POST,
+        "Keep the markers that end transactions from their partitions until `release_markers`.",
+        (),
+        {},
+        lambda s: s.server.faults.hold_markers(),
+    ),
+    Control(
+        "release_markers",
+        POST,
+        "Write the markers that were held, and hold no more.",
+        (),
+        {"released": described(COUNT, "How many those were.")},
+        lambda s: {"released": s.server.faults.release_markers()},
     ),
     Control(
         "nodes",

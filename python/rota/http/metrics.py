@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -24,6 +25,9 @@ __all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
 
 LAG_SERIES_MAX = 10_000
 """Series of lag; beyond the limit, those farthest behind are reported, and the number left out."""
+
+OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+"""States of a transaction whose end is not visible in all its partitions."""
 
 #: Metric, key in `_rota.Server.metrics`, label, help.
 COUNTERS = (
@@ -71,6 +75,7 @@ def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
     )
     yield from _groups(server)
     yield from _counted(metrics)
+    yield from _transactions(server)
     connections, waiting = server.load()
     yield GaugeMetricFamily("rota_connections", "Kafka connections that are open.", value=connections)
     yield GaugeMetricFamily("rota_waiting_requests", "Group requests that wait for their answer.", value=waiting)
@@ -143,6 +148,18 @@ def _counted(metrics: dict[str, Any]) -> Iterator[Metric]:
     )
     for row in DURATIONS:
         yield _timed(metrics, *row)
+
+
+def _transactions(server: _rota.Server) -> Iterator[Metric]:
+    found, now_ms = server.transactions()
+    states = Counter(transaction.state for _, transaction in found)
+    yield _labelled(GaugeMetricFamily("rota_transactions", "Transactional ids, by state.", labels=["state"]), states)
+    open_ms = [now_ms - transaction.start_ms for _, transaction in found if transaction.state in OPEN]
+    yield GaugeMetricFamily(
+        "rota_oldest_open_transaction_seconds",
+        "Age of the oldest transaction whose end is not visible everywhere; 0 without one.",
+        value=max(open_ms, default=0) / 1_000,
+    )
 
 
 def _timed(metrics: dict[str, Any], name: str, key: str, explained: str) -> Metric:

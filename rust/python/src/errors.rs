@@ -31,7 +31,7 @@ fn not_found_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         let bases = PyTuple::new(py, [py.get_type::<RotaError>(), py.get_type::<PyValueError>()])?;
         let members = PyDict::new(py);
         members.set_item("__module__", "rota")?;
-        let doc = "Unknown group, member, topic, partition or node. `what` says which.";
+        let doc = "Unknown group, member, topic, partition, node or transactional id. `what` says which.";
         members.set_item("__doc__", doc)?;
         let class = py.get_type::<PyType>().call1(("NotFoundError", bases, members))?;
         PyResult::Ok(class.cast_into::<PyType>()?.unbind())

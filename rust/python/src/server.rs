@@ -2,26 +2,23 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use pyo3::{
-    exceptions::{PyOSError, PyValueError},
-    prelude::*,
-    types::PyDict,
-};
+use pyo3::{prelude::*, types::PyDict};
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_server::{
     DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Listener, Message,
-    OpenListener, Server as Running, ServerConfig, ServerError, Settings,
+    OpenListener, Server as Running, ServerConfig, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
 use crate::{
     cluster,
     consumer_view::ConsumerView,
-    errors,
     explain::{Explanation, HeldRow, Summary, explanation, held_row, summary},
     metrics,
     projection::Projection,
     security,
+    server_error::raised,
+    transactions::{Transaction, to_python},
 };
 
 /// Explanation of a group, its state, and client id and host of each member of a classic group.
@@ -48,49 +45,6 @@ const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Groups by protocol and state, number of members, members by time left, lags.
 type GroupTotals = (BTreeMap<(&'static str, &'static str), u64>, u64, Vec<u32>, Vec<(String, String, i64)>);
-
-fn raised(error: ServerError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        ServerError::Setting(_) => errors::ConfigError::new_err(text),
-        ServerError::BadAddress { .. }
-        | ServerError::Tls(_)
-        | ServerError::Listeners(_)
-        | ServerError::NotReloaded(_)
-        | ServerError::BadJournal(_)
-        | ServerError::BadNodes { .. }
-        | ServerError::OfCluster(_)
-        | ServerError::TooFewPorts { .. }
-        | ServerError::UnknownErrorName { .. }
-        | ServerError::UnknownApiName { .. }
-        | ServerError::UnknownServedApi { .. }
-        | ServerError::InstanceWithoutGroup { .. } => PyValueError::new_err(text),
-        ServerError::UnknownGroup { .. } => errors::not_found("group", text),
-        ServerError::UnknownMember { .. } => errors::not_found("member", text),
-        ServerError::UnknownNode { .. } => errors::not_found("node", text),
-        ServerError::UnknownTopic { .. } => errors::not_found("topic", text),
-        ServerError::UnknownPartition { .. } | ServerError::UnknownTopicPartition { .. } => {
-            errors::not_found("partition", text)
-        }
-        ServerError::UnknownHost { .. }
-        | ServerError::AddressInUse { .. }
-        | ServerError::CannotListen { .. }
-        | ServerError::CannotOpen(_)
-        | ServerError::BadData { .. } => PyOSError::new_err(text),
-        ServerError::TopicRefused { .. }
-        | ServerError::NodeIsDown { .. }
-        | ServerError::NotGrown { .. }
-        | ServerError::NotProduced { .. }
-        | ServerError::Unreadable { .. }
-        | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
-        ServerError::CannotRun { .. }
-        | ServerError::Stopped
-        | ServerError::Died
-        | ServerError::StopTimedOut { .. }
-        | ServerError::LoadFailed { .. }
-        | ServerError::ClockIsReal => errors::ServerError::new_err(text),
-    }
-}
 
 /// A Kafka-compatible server with one thread per node.
 #[pyclass(frozen, module = "rota._rota")]
@@ -491,6 +445,12 @@ impl Server {
         Ok((held.into_iter().map(held_row).collect(), now_ms))
     }
 
+    /// Returns all transactional ids with their transactions, by id, and the wall time in milliseconds.
+    fn transactions(&self, py: Python<'_>) -> PyResult<(Vec<(String, Transaction)>, i64)> {
+        let (found, now_ms) = py.detach(|| self.running.transactions()).map_err(raised)?;
+        Ok((found.iter().map(|(id, transaction)| (id.clone(), to_python(transaction))).collect(), now_ms))
+    }
+
     /// Returns summaries of these groups, by id, with at most `waits_max` waits each. Missing groups are left out.
     fn summaries(&self, py: Python<'_>, group_ids: Vec<String>, waits_max: usize) -> PyResult<Vec<Summary>> {
         let (summaries, now_ms) = py.detach(|| self.running.summaries(group_ids, waits_max)).map_err(raised)?;
@@ -647,6 +607,26 @@ impl Server {
     /// Delays completions of appends by `ms` milliseconds from now on.
     fn delay_appends(&self, py: Python<'_>, ms: u64) -> PyResult<()> {
         py.detach(|| self.running.delay_appends(ms)).map_err(raised)
+    }
+
+    /// Aborts the open transaction of an id.
+    fn abort_transaction(&self, py: Python<'_>, transactional_id: &str) -> PyResult<()> {
+        py.detach(|| self.running.abort_transaction(transactional_id)).map_err(raised)
+    }
+
+    /// Fences the producer of an id. `false`: a transaction is being ended; try again.
+    fn fence_producer(&self, py: Python<'_>, transactional_id: &str) -> PyResult<bool> {
+        py.detach(|| self.running.fence_producer(transactional_id)).map_err(raised)
+    }
+
+    /// Keeps markers of transactions from their partitions.
+    fn hold_markers(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.hold_markers()).map_err(raised)
+    }
+
+    /// Writes held markers, and holds no more. Returns their number.
+    fn release_markers(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.running.release_markers()).map_err(raised)
     }
 
     /// Holds completions of appends to `__consumer_offsets` from now on.

@@ -158,7 +158,8 @@ fn newest(error: Error) -> i16 {
     error.code(rota_txn::Api::EndTxn, i16::MAX)
 }
 
-fn to_python(transaction: &CoreTransaction) -> Transaction {
+/// Converts a transaction.
+pub fn to_python(transaction: &CoreTransaction) -> Transaction {
     Transaction {
         state: transaction.state.name().to_owned(),
         producer_id: transaction.producer.id,

@@ -139,6 +139,20 @@ pub enum ServerError {
         /// The closest group, or all groups.
         hint: Hint,
     },
+    /// The transactional id does not exist.
+    UnknownTransaction {
+        /// The id given.
+        transactional_id: String,
+        /// The closest id, or all ids.
+        hint: Hint,
+    },
+    /// The transactional id has no open transaction.
+    TransactionNotOpen {
+        /// The id.
+        transactional_id: String,
+        /// The name of its state.
+        state: &'static str,
+    },
     /// The member does not exist.
     UnknownMember {
         /// The name given.
@@ -273,6 +287,8 @@ impl fmt::Display for ServerError {
             | ServerError::UnknownServedApi { .. }
             | ServerError::NodeIsDown { .. }
             | ServerError::UnknownGroup { .. }
+            | ServerError::UnknownTransaction { .. }
+            | ServerError::TransactionNotOpen { .. }
             | ServerError::UnknownMember { .. }
             | ServerError::InstanceWithoutGroup { .. }
             | ServerError::UnknownTopic { .. }
@@ -304,6 +320,12 @@ impl ServerError {
             }
             ServerError::UnknownGroup { group_id, hint } => {
                 write!(out, "there is no group `{group_id}`; {hint}")
+            }
+            ServerError::UnknownTransaction { transactional_id, hint } => {
+                write!(out, "there is no transactional id `{transactional_id}`; {hint}")
+            }
+            ServerError::TransactionNotOpen { transactional_id, state } => {
+                write!(out, "transactional id `{transactional_id}` has no open transaction: its state is {state}")
             }
             ServerError::UnknownMember { name, group_id: None, hint } => {
                 write!(out, "no group has a member `{name}`; {hint}")

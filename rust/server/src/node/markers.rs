@@ -1,6 +1,6 @@
 //! Markers of transactions that other threads leave for the leaders of their partitions (docs/transactions.md §5).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rota_core::{
     error::ErrorCode,
@@ -43,10 +43,33 @@ impl SharedState {
             None => done(Err(ErrorCode::UnknownTopicOrPartition)),
             Some(place) => {
                 let topic = topic.to_owned();
-                self.markers.leave(place, MarkerOrder { topic, partition, transactional_id, marker, done });
-                self.wakers[place].notify_one();
+                self.pass_marker(place, MarkerOrder { topic, partition, transactional_id, marker, done });
             }
         }
+    }
+
+    /// Leaves a marker for the node at a place, unless markers are held.
+    fn pass_marker(&self, place: usize, order: MarkerOrder) {
+        if let Some(held) = self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            return held.push((place, order));
+        }
+        self.markers.leave(place, order);
+        self.wakers[place].notify_one();
+    }
+
+    /// Keeps markers from their leaders from now on.
+    pub fn hold_markers(&self) {
+        self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+    }
+
+    /// Passes the held markers on, and holds no more. Returns their number.
+    pub fn release_markers(&self) -> usize {
+        let held = self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        let count = held.len();
+        for (place, order) in held {
+            self.pass_marker(place, order);
+        }
+        count
     }
 }
 

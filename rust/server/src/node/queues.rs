@@ -30,6 +30,9 @@ impl fmt::Debug for MarkerOrder {
     }
 }
 
+/// Markers that a test keeps from their leaders, with the places of these; `None`: markers are not held.
+pub type HeldMarkers = Mutex<Option<Vec<(usize, MarkerOrder)>>>;
+
 /// An answer to a question of a node, by the number of the question.
 #[derive(Debug)]
 pub enum Told {

@@ -12,6 +12,7 @@ use std::{
 use rota_cluster::OnTable;
 use rota_log::{FaultyLog, MemoryLog};
 use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
+use rota_txn::coordinator::Description;
 use tokio::sync::Notify;
 
 use crate::{
@@ -39,7 +40,7 @@ use crate::{
     },
     node::{
         journal::{Journal, JournalConfig},
-        queues::{MarkerOrder, Queues, Told},
+        queues::{HeldMarkers, MarkerOrder, Queues, Told},
     },
     topics::{SharedTopics, TopicTable},
     transactions::{Transactions, log::StateLog},
@@ -68,6 +69,8 @@ pub struct SharedState {
     serves_transactions: bool,
     /// Markers that coordinators have left for each node; indexed by `place_of`.
     pub(super) markers: Queues<MarkerOrder>,
+    /// Markers that a test holds.
+    pub(super) held_markers: HeldMarkers,
     /// Answers to the questions of each node; indexed by `place_of`.
     pub(super) told: Queues<Told>,
     /// Injected faults.
@@ -121,6 +124,7 @@ impl SharedState {
         SharedState {
             transactions: Arc::new(transactions),
             markers: Queues::of(wakers.len()),
+            held_markers: HeldMarkers::default(),
             told: Queues::of(wakers.len()),
             serves_transactions: false,
             controls: Controls::default(),
@@ -176,6 +180,7 @@ impl SharedState {
             log,
             transactions,
             markers,
+            held_markers: HeldMarkers::default(),
             told,
             serves_transactions: false,
             controls,
@@ -314,6 +319,14 @@ impl SharedState {
     /// Returns the log of all coordinators, with injected faults.
     pub fn log(&self) -> &SharedLog {
         &self.log
+    }
+
+    /// Describes a transactional id; `None` if there is no such id.
+    pub fn describe_transaction(&self, transactional_id: &str) -> Option<Description> {
+        if !self.serves_transactions {
+            return None;
+        }
+        self.transactions.describe(transactional_id).ok()
     }
 
     /// Returns the coordinators of transactions.

@@ -16,6 +16,7 @@ mod partitions;
 pub mod reload;
 mod tokens;
 mod topics;
+mod transactions;
 mod virtual_time;
 
 use std::{

@@ -167,6 +167,7 @@ impl Server {
         self.shared.log().forget_faults();
         self.delay_appends(0)?;
         self.release_appends()?;
+        self.release_markers()?;
         self.release_opens()?;
         self.release_loads()?;
         self.down_nodes().into_iter().try_for_each(|node_id| self.start_node(node_id))
