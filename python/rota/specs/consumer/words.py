@@ -44,7 +44,7 @@ Python model.
   comes back with the classic protocol. The group is Stable at once with the target as assignment, the newcomer's
   SyncGroup is answered with 1, and A uses 1 until its next request gets ILLEGAL_GENERATION. The epoch of A is older
   than the generation, so its commits are refused.
-* **"An upgrade keeps what classic members use" (C2).** False in Kafka 4.4 if the classic group has no plan at that moment:
+* **"An upgrade keeps what classic members use" (C2).** False in Kafka 4.4 if the classic group has no plan then:
   cooperative members A and B use 0 and 1. C joins, and A and B join again and keep theirs. D joins before the leader's
   plan; this empties all assignments. A consumer joins, the group is converted, and the consumer is granted a partition
   that A or B uses. Recorded from Kafka; in rota a member then holds what it reports (departure D21).
