@@ -73,7 +73,7 @@ def test_a_value_unpickles_without_a_warning() -> None:
 def test_every_fault_is_under_faults_and_still_a_method_of_the_server() -> None:
     with rota.Server() as server:
         names = [name for name in vars(type(server.faults)) if not name.startswith("_")]
-        assert len(names) == 21
+        assert len(names) == 25
         for name in names:
             assert getattr(type(server), name) is getattr(type(server.faults), name)
         server.hold_loads()
