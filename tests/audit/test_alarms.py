@@ -175,6 +175,11 @@ def begun_anew(is_anew: bool) -> Story:
     return story.asks_to_join(20, 2, "two").is_told(20, 2, "two", 1)
 
 
+def named_again(name: str) -> Story:
+    """A static member leads, and then one that names no instance leads the same generation."""
+    return started().asks_to_join(10, 2, name).is_told(10, 2, name, 1)
+
+
 def begun_again(*ends: bool) -> Story:
     """Generation 1 has two leaders, one before and one after records that end so: a tombstone, if there are two of
     them, and one of a group that begins."""
@@ -256,6 +261,8 @@ CASES = {
     "a phase is overlooked": Case(stood_still(3_000), {"late phase"}),
     "a group begins anew": Case(begun_anew(is_anew=True), set()),
     "a group has two leaders": Case(begun_anew(is_anew=False), {"two leaders"}),
+    "a leader joins again without its instance id": Case(named_again("old"), set()),
+    "another one leads without an instance id": Case(named_again("other"), {"two leaders"}),
     "a group is deleted and begins anew": Case(begun_again(True, True), set()),
     "a group is deleted, which the log does not keep": Case(begun_again(False, False), set()),
     "a group is set back, which the log does not keep": Case(begun_again(False), {"two leaders"}),

@@ -53,7 +53,8 @@ pub(crate) struct Answers {
     pub wait_ms: i64,
 }
 
-/// The leaders of a generation by their answers: members, of static ones their instances.
+/// The leaders of a generation by their answers: all their names, which are member ids and instance ids, and one member id
+/// for each.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Leaders {
     who: Vec<Arc<str>>,
@@ -156,13 +157,19 @@ impl Answers {
             self.leaders.insert(generation, first, found.extent.generations());
         }
         let Some(leaders) = self.leaders.get_mut(&generation) else { return };
-        let who: Arc<str> = told.ask.instance.as_deref().unwrap_or(told.member()).into();
-        if leaders.who.contains(&who) {
+        // A replacement has another member id. A static member may join again without its instance id.
+        let mut is_known = false;
+        for name in [Some(told.member()), told.ask.instance.as_deref()].into_iter().flatten() {
+            match leaders.who.iter().any(|known| **known == *name) {
+                true => is_known = true,
+                false => leaders.who.push(name.into()),
+            }
+        }
+        if is_known {
             return;
         }
-        leaders.who.push(who);
         leaders.members.push(told.member().into());
-        if leaders.who.len() == 2 {
+        if leaders.members.len() == 2 {
             let witness = String::from("2 leaders");
             found.push(at.since(leaders.first_offset, "two leaders", leaders.members.clone(), witness));
         }
