@@ -142,6 +142,12 @@ def loading(is_before: bool, api: str = "Heartbeat") -> Story:
     return story.is_well(30, api, "old", 1).loaded(40) if is_before else story.loaded(30).is_well(40, api, "old", 1)
 
 
+def commits_of_departed(generation: int) -> Story:
+    """A member that is not listed any more commits."""
+    story = started().asks_to_join(10, 2, "next").is_told(10, 2, "next", 2)
+    return story.is_well(30, "OffsetCommit", "old", generation)
+
+
 def taken_back(error: str, is_loaded: bool = False) -> Story:
     """A newcomer's record becomes durable, maybe the next coordinator loads it, and then the old member is back."""
     story = Story().began().loaded().writes(0, 1, member("old", INSTANCE)).is_durable(0, 0)
@@ -249,6 +255,10 @@ CASES = {
     "a replacement is refused, and durable": Case(taken_back("COORDINATOR_NOT_AVAILABLE"), set()),
     "a departed member commits while one loads": Case(
         loading(is_before=True, api="OffsetCommit"), {"answer while loading", "commit of a departed member"}
+    ),
+    "a departed member commits without a generation": Case(commits_of_departed(-1), set()),
+    "a departed member commits with its generation": Case(
+        commits_of_departed(1), {"commit of a departed member", "commit of an old generation"}
     ),
     "a replacement is refused, durable, and loaded": Case(
         taken_back("COORDINATOR_NOT_AVAILABLE", is_loaded=True), {"replacement lost"}

@@ -137,9 +137,11 @@ impl Journal {
             return self.wait_for_answer(row, name, before);
         }
         let is_old = |greatest: i32| row.generation.is_some_and(|generation| (0..greatest).contains(&generation));
+        // A group without members accepts a commit without a generation of any client (docs/protocol.md §10.1).
+        let is_anyones = api == "OffsetCommit" && row.generation.is_some_and(|generation| generation < 0);
         let mut before = Before {
             newer: answers.greatest.filter(|(greatest, _)| is_old(*greatest)),
-            gone: answers.members.gone(member),
+            gone: answers.members.gone(member).filter(|_| !is_anyones),
             ..Before::default()
         };
         if api == "OffsetCommit" && !member.is_empty() {
