@@ -160,9 +160,10 @@ impl Answers {
         // A replacement has another member id. A static member may join again without its instance id.
         let mut is_known = false;
         for name in [Some(told.member()), told.ask.instance.as_deref()].into_iter().flatten() {
-            match leaders.who.iter().any(|known| **known == *name) {
-                true => is_known = true,
-                false => leaders.who.push(name.into()),
+            if leaders.who.iter().any(|known| **known == *name) {
+                is_known = true;
+            } else {
+                leaders.who.push(name.into());
             }
         }
         if is_known {
