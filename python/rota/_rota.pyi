@@ -2668,8 +2668,10 @@ class Server:
     def held_by(self, group_id: str) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]]]], int]:
         """The open transactions that hold offsets of a group back, and the wall time: (producer id, transactional id,
         state, start in wall milliseconds, timeout, partitions); "" for an unknown producer."""
-    def transactions(self) -> tuple[list[tuple[str, Transaction]], int]:
-        """All transactional ids with their transactions, by id, and the wall time in milliseconds."""
+    def transactions(self) -> list[tuple[str, Transaction]]:
+        """All transactional ids with their transactions, by id."""
+    def transaction_totals(self) -> tuple[dict[str, int], int]:
+        """The number of transactional ids by state, and the age of the oldest open transaction in ms; 0 without one."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
         """Summaries of the existing groups among `group_ids`, sorted by id, with at most `waits_max` waits each."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:

@@ -588,7 +588,7 @@ class Server(Faults):
 
     def transactions(self) -> dict[str, _rota.Transaction]:
         """The transactional ids, sorted, each with its state, producer and partitions."""
-        return dict(self._inner.transactions()[0])
+        return dict(self._inner.transactions())
 
     def members(self, group: str) -> dict[str, str | None]:
         """The member ids of a group in joining order, each with its `group.instance.id` (None of a dynamic member).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -25,9 +24,6 @@ __all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
 
 LAG_SERIES_MAX = 10_000
 """Series of lag; beyond the limit, those farthest behind are reported, and the number left out."""
-
-OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-"""States of a transaction whose end is not visible in all its partitions."""
 
 #: Metric, key in `_rota.Server.metrics`, label, help.
 COUNTERS = (
@@ -151,14 +147,12 @@ def _counted(metrics: dict[str, Any]) -> Iterator[Metric]:
 
 
 def _transactions(server: _rota.Server) -> Iterator[Metric]:
-    found, now_ms = server.transactions()
-    states = Counter(transaction.state for _, transaction in found)
+    states, oldest_open_ms = server.transaction_totals()
     yield _labelled(GaugeMetricFamily("rota_transactions", "Transactional ids, by state.", labels=["state"]), states)
-    open_ms = [now_ms - transaction.start_ms for _, transaction in found if transaction.state in OPEN]
     yield GaugeMetricFamily(
         "rota_oldest_open_transaction_seconds",
         "Age of the oldest transaction whose end is not visible everywhere; 0 without one.",
-        value=max(open_ms, default=0) / 1_000,
+        value=oldest_open_ms / 1_000,
     )
 
 

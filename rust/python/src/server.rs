@@ -445,10 +445,17 @@ impl Server {
         Ok((held.into_iter().map(held_row).collect(), now_ms))
     }
 
-    /// Returns all transactional ids with their transactions, by id, and the wall time in milliseconds.
-    fn transactions(&self, py: Python<'_>) -> PyResult<(Vec<(String, Transaction)>, i64)> {
-        let (found, now_ms) = py.detach(|| self.running.transactions()).map_err(raised)?;
-        Ok((found.iter().map(|(id, transaction)| (id.clone(), to_python(transaction))).collect(), now_ms))
+    /// Returns all transactional ids with their transactions, by id.
+    fn transactions(&self, py: Python<'_>) -> PyResult<Vec<(String, Transaction)>> {
+        let found = py.detach(|| self.running.transactions()).map_err(raised)?;
+        Ok(found.into_iter().map(|(id, transaction)| (id, to_python(&transaction))).collect())
+    }
+
+    /// Returns the number of transactional ids by state, and the age of the oldest open transaction in milliseconds.
+    fn transaction_totals(&self, py: Python<'_>) -> PyResult<(BTreeMap<&'static str, u64>, i64)> {
+        let totals = py.detach(|| self.running.transaction_totals()).map_err(raised)?;
+        let by_state = totals.by_state.into_iter().map(|(state, count)| (state.name(), count)).collect();
+        Ok((by_state, totals.oldest_open_ms))
     }
 
     /// Returns summaries of these groups, by id, with at most `waits_max` waits each. Missing groups are left out.

@@ -90,6 +90,11 @@ impl State {
         matches!(self, State::PrepareCommit | State::PrepareAbort)
     }
 
+    /// Whether a transaction's end is not in every participant.
+    pub const fn is_open(self) -> bool {
+        matches!(self, State::Ongoing) || self.is_prepare()
+    }
+
     /// Returns the state that begins the end of a transaction.
     pub const fn prepare(is_commit: bool) -> State {
         if is_commit { State::PrepareCommit } else { State::PrepareAbort }

@@ -12,7 +12,6 @@ use std::{
 use rota_cluster::OnTable;
 use rota_log::{FaultyLog, MemoryLog};
 use rota_security::{acl::Authorizer, principal::MappingRules, sasl::Sasl, tls::Tls};
-use rota_txn::coordinator::Description;
 use tokio::sync::Notify;
 
 use crate::{
@@ -319,14 +318,6 @@ impl SharedState {
     /// Returns the log of all coordinators, with injected faults.
     pub fn log(&self) -> &SharedLog {
         &self.log
-    }
-
-    /// Describes a transactional id; `None` if there is no such id.
-    pub fn describe_transaction(&self, transactional_id: &str) -> Option<Description> {
-        if !self.serves_transactions {
-            return None;
-        }
-        self.transactions.describe(transactional_id).ok()
     }
 
     /// Returns the coordinators of transactions.

@@ -1,6 +1,6 @@
 //! The transactions of a server, and faults of them for tests.
 
-use std::sync::mpsc::sync_channel;
+use std::{collections::BTreeMap, sync::mpsc::sync_channel};
 
 use rota_txn::{Answer, Error, Producer, Request, State, Transaction, coordinator::Filter};
 
@@ -10,27 +10,52 @@ use crate::{
     node::Node,
 };
 
+/// How many transactional ids there are, and how old their transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionTotals {
+    /// Ids by state.
+    pub by_state: BTreeMap<State, u64>,
+    /// Age of the oldest transaction whose end is not in every participant, in milliseconds; 0 without one.
+    pub oldest_open_ms: i64,
+}
+
 impl Server {
-    /// Returns all transactional ids with their transactions, by id, and the wall time in milliseconds.
-    pub fn transactions(&self) -> Result<(Vec<(String, Transaction)>, i64), ServerError> {
+    /// Returns all transactional ids with their transactions, by id.
+    pub fn transactions(&self) -> Result<BTreeMap<String, Transaction>, ServerError> {
         let of_nodes = self.ask_all(|node: &mut Node| {
             let mut found = Vec::new();
-            // A node of a server that stops has none.
-            let _unloaded = node.list_transactions(&Filter::default(), |id, transaction| {
-                found.push((id.to_owned(), transaction.clone()));
-            });
-            (found, node.clock().now().wall_ms)
+            visit_all(node, |id, transaction| found.push((id.to_owned(), transaction.clone())));
+            found
         })?;
-        let now_ms = of_nodes.iter().map(|(_, now_ms)| *now_ms).max().unwrap_or(0);
-        let mut found: Vec<(String, Transaction)> = of_nodes.into_iter().flat_map(|(found, _)| found).collect();
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        Ok((found, now_ms))
+        Ok(of_nodes.into_iter().flatten().collect())
+    }
+
+    /// Counts the transactional ids.
+    pub fn transaction_totals(&self) -> Result<TransactionTotals, ServerError> {
+        let of_nodes = self.ask_all(|node: &mut Node| {
+            let (now_ms, mut of_node) = (node.clock().now().wall_ms, TransactionTotals::default());
+            visit_all(node, |_, Transaction { state, start_ms, .. }| {
+                *of_node.by_state.entry(*state).or_default() += 1;
+                if state.is_open() {
+                    of_node.oldest_open_ms = of_node.oldest_open_ms.max(now_ms - start_ms);
+                }
+            });
+            of_node
+        })?;
+        let mut totals = TransactionTotals::default();
+        for of_node in of_nodes {
+            for (state, count) in of_node.by_state {
+                *totals.by_state.entry(state).or_default() += count;
+            }
+            totals.oldest_open_ms = totals.oldest_open_ms.max(of_node.oldest_open_ms);
+        }
+        Ok(totals)
     }
 
     /// Aborts the open transaction of an id, as a producer that begins does. Returns when that is decided; its markers
     /// may be written later. Errors: `UnknownTransaction`, `TransactionNotOpen`.
     pub fn abort_transaction(&self, transactional_id: &str) -> Result<(), ServerError> {
-        let (state, timeout_ms) = self.described(transactional_id)?;
+        let Transaction { state, timeout_ms, .. } = self.transaction(transactional_id)?;
         if state != State::Ongoing {
             let (transactional_id, state) = (transactional_id.to_owned(), state.name());
             return Err(ServerError::TransactionNotOpen { transactional_id, state });
@@ -41,7 +66,7 @@ impl Server {
     /// Fences the producer of an id, as another producer with its id does. `false`: a transaction is still being ended;
     /// try again. Errors: `UnknownTransaction`.
     pub fn fence_producer(&self, transactional_id: &str) -> Result<bool, ServerError> {
-        let (_, timeout_ms) = self.described(transactional_id)?;
+        let timeout_ms = self.transaction(transactional_id)?.timeout_ms;
         let answer = self.begin_producer(transactional_id, timeout_ms)?;
         Ok(answer != Answer::Refused(Error::Concurrent))
     }
@@ -59,15 +84,13 @@ impl Server {
         Ok(self.shared.release_markers())
     }
 
-    /// Returns state and timeout of an id.
-    fn described(&self, transactional_id: &str) -> Result<(State, i32), ServerError> {
-        self.check_running()?;
-        if let Some(found) = self.shared.describe_transaction(transactional_id) {
-            return Ok((found.state, found.timeout_ms));
-        }
-        let (known, _) = self.transactions()?;
-        let hint = Hint::new(transactional_id, known.iter().map(|(id, _)| id.as_str()));
-        Err(ServerError::UnknownTransaction { transactional_id: transactional_id.to_owned(), hint })
+    /// Returns the transaction of an id.
+    fn transaction(&self, transactional_id: &str) -> Result<Transaction, ServerError> {
+        let mut known = self.transactions()?;
+        known.remove(transactional_id).ok_or_else(|| {
+            let hint = Hint::new(transactional_id, known.keys().map(String::as_str));
+            ServerError::UnknownTransaction { transactional_id: transactional_id.to_owned(), hint }
+        })
     }
 
     /// Begins a producer of an id, and waits for the coordinator's answer.
@@ -86,4 +109,9 @@ impl Server {
         })?;
         self.answered(&answer)
     }
+}
+
+fn visit_all(node: &Node, visit: impl FnMut(&str, &Transaction)) {
+    // A node of a server that stops has none.
+    let _unloaded = node.list_transactions(&Filter::default(), visit);
 }

@@ -62,7 +62,7 @@ fn entry_violations(entry: &Entry) -> Vec<String> {
 
 fn transaction_violations(transaction: &Transaction) -> Vec<String> {
     let state = transaction.state;
-    let is_open = state == State::Ongoing || state.is_prepare();
+    let is_open = state.is_open();
     let rules = [
         (is_open || transaction.participants.is_empty(), "it has participants without a transaction"),
         (!is_open || transaction.start_ms != NO_TIME, "its transaction has no start"),

@@ -21,8 +21,9 @@ pub struct Filter {
 impl Filter {
     fn passes(&self, transaction: &Transaction, now_ms: i64) -> bool {
         let age = |min_age_ms: i64| {
-            let is_open = transaction.state == State::Ongoing || transaction.state.is_prepare();
-            is_open && transaction.start_ms != NO_TIME && now_ms.saturating_sub(transaction.start_ms) > min_age_ms
+            transaction.state.is_open()
+                && transaction.start_ms != NO_TIME
+                && now_ms.saturating_sub(transaction.start_ms) > min_age_ms
         };
         (self.states.is_empty() || self.states.contains(&transaction.state))
             && (self.producer_ids.is_empty() || self.producer_ids.contains(&transaction.producer.id))
