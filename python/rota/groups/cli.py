@@ -103,7 +103,7 @@ def describe(
             found = cluster.describe(selected(cluster, wanted))
             with_offsets = not members and not state
             lags = [rows(cluster, one) if with_offsets else None for one in found]
-            held = open_transactions(cluster, [one.group for one in found] if with_offsets else [])
+            held = open_transactions(cluster, [one.group for one in found]) if with_offsets else {}
         views = [(one, row, held.get(one.group, [])) for one, row in zip(found, lags, strict=True)]
         if as_json:
             typer.echo(json.dumps([render.described_json(*view) for view in views], indent=2))

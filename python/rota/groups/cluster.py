@@ -21,6 +21,7 @@ Partition = tuple[str, int]
 
 FETCH_WAIT_MS = 500
 """How long a broker may wait until there is something to fetch: the library's own default."""
+OFFSETS_TOPIC = "__consumer_offsets"
 CONSUMER = "consumer"
 """The type of groups of the newer protocol."""
 GROUP_ID_NOT_FOUND = 69

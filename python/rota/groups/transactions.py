@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota import _rota
-from rota.groups.cluster import Cluster
+from rota.groups.cluster import OFFSETS_TOPIC, Cluster
 
-OFFSETS_TOPIC = "__consumer_offsets"
 ONGOING = "Ongoing"
 OPEN_STATES = (ONGOING, "PrepareCommit", "PrepareAbort")
 
@@ -35,17 +34,15 @@ def open_transactions(cluster: Cluster, groups: Sequence[str]) -> dict[str, list
     """
     told = cluster.transactions(OPEN_STATES)
     count = len(cluster.partitions([OFFSETS_TOPIC]).get(OFFSETS_TOPIC, ())) if told else 0
+    if not count:
+        return {}
     now_ms = time.time() * 1_000
-    found: dict[str, list[OpenTransaction]] = {group: [] for group in groups}
-    for group in groups if count else ():
-        partition = _rota.partition_for(group, count)
-        for name, one in sorted(told.items(), key=lambda pair: (pair[1].transaction_start_time_ms, pair[0])):
-            if (OFFSETS_TOPIC, partition) not in one.topic_partitions:
-                continue
-            age_ms = now_ms - one.transaction_start_time_ms
-            left_s = max(0.0, one.transaction_timeout_ms - age_ms) / 1_000
-            is_open = one.state.value == ONGOING
-            found[group].append(
-                OpenTransaction(name, one.state.value, partition, max(0.0, age_ms) / 1_000, left_s if is_open else None)
-            )
-    return found
+    by_partition: dict[int, list[OpenTransaction]] = {}
+    for name, one in sorted(told.items(), key=lambda pair: (pair[1].transaction_start_time_ms, pair[0])):
+        age_ms = now_ms - one.transaction_start_time_ms
+        left_s = max(0.0, one.transaction_timeout_ms - age_ms) / 1_000
+        aborted_in_s = left_s if one.state.value == ONGOING else None
+        for partition in (at.partition for at in one.topic_partitions if at.topic == OFFSETS_TOPIC):
+            held = OpenTransaction(name, one.state.value, partition, max(0.0, age_ms) / 1_000, aborted_in_s)
+            by_partition.setdefault(partition, []).append(held)
+    return {group: by_partition.get(_rota.partition_for(group, count), []) for group in groups}
