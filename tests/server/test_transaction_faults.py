@@ -1,4 +1,4 @@
-"""Faults of transactions: one that is aborted, a producer that is fenced, ends that are not visible yet."""
+"""Transactions that their producers do not end: aborted, by time or by a test, fenced, not visible yet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.clients.eventually import eventually
 from tests.clients.reading import committed, consumer, read
 
 WITHIN_S = 60
+TIMEOUT_MS = 5_000
 TOPIC, GROUP, ID = "sink", "workers", "pay"
 
 
@@ -23,7 +24,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[rota.Server]:
 
 
 def producer(server: rota.Server, transactional_id: str = ID) -> Producer:
-    made = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": transactional_id})
+    settings = {"bootstrap.servers": server.bootstrap_servers, "transaction.timeout.ms": TIMEOUT_MS}
+    made = Producer(settings | {"transactional.id": transactional_id})
     made.init_transactions(WITHIN_S)
     return made
 
@@ -57,6 +59,18 @@ def refusal(made: Producer) -> KafkaError:
         made.commit_transaction(WITHIN_S)
     error: KafkaError = refused.value.args[0]
     return error
+
+
+def test_a_virtual_clock_ends_the_time_of_a_transaction(server: rota.Server) -> None:
+    made = begun(server, "never")
+    produce_plainly(server, "behind")
+    assert server.clock is not None
+    server.clock.advance(TIMEOUT_MS)
+    assert read(server.bootstrap_servers, TOPIC, 1) == []
+    server.clock.advance(1)
+    shows(server, "behind")
+    assert committed(server.bootstrap_servers, GROUP, TOPIC) < 0
+    assert refusal(made).fatal()
 
 
 def test_an_aborted_transaction_shows_nothing_and_its_producer_is_fenced(server: rota.Server) -> None:

@@ -1,7 +1,5 @@
-"""Transactions whose producer or server is gone.
-
-kill -9 of a server in each phase: after a restart a committed transaction is whole, with its offsets, and one that was
-aborted, or still open, shows nothing. `make kill` does 500 rounds.
+"""kill -9 of a server in each phase of transactions: after a restart a committed transaction is whole, with its
+offsets, and one that was aborted, or still open, shows nothing. `make kill` does 500 rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-import rota
 from harness.brokers import free_port
-from tests.clients.eventually import eventually
 from tests.clients.reading import committed, consumer, read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,35 +157,3 @@ def test_a_killed_server_keeps_transactions_whole(tmp_path: Path) -> None:
             work.check()
     print(json.dumps({"rounds": ROUNDS, "acknowledged": survived, "committed": len(work.committed)}))
     assert work.committed, "no transaction was committed"
-
-
-@pytest.mark.parametrize("nodes", [1, 3])
-def test_a_virtual_clock_ends_the_time_of_a_transaction(nodes: int) -> None:
-    clock = rota.VirtualClock()
-    with rota.Server(clock=clock, nodes=nodes) as server:
-        server.create_topic(TOPIC, 1)
-        settings = {"bootstrap.servers": server.bootstrap_servers, "transactional.id": ID}
-        producer = Producer(settings | {"transaction.timeout.ms": 5_000})
-        producer.init_transactions(WITHIN_S)
-        producer.begin_transaction()
-        producer.produce(TOPIC, b"never")
-        assert producer.flush(WITHIN_S) == 0
-        worker = consumer(server.bootstrap_servers, GROUP)
-        worker.subscribe([TOPIC])
-        producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 7)], worker.consumer_group_metadata(), WITHIN_S)
-        worker.close()
-        other = Producer({"bootstrap.servers": server.bootstrap_servers})
-        other.produce(TOPIC, b"waits behind the transaction", partition=0)
-        assert other.flush(WITHIN_S) == 0
-        clock.advance(5_000)
-        assert read(server.bootstrap_servers, TOPIC, 1) == []
-        clock.advance(1)
-        eventually(
-            lambda: read(server.bootstrap_servers, TOPIC, 1) == ["waits behind the transaction"],
-            WITHIN_S,
-            "the transaction is aborted",
-        )
-        assert committed(server.bootstrap_servers, GROUP, TOPIC) < 0
-        with pytest.raises(KafkaException) as refused:
-            producer.commit_transaction(WITHIN_S)
-        assert refused.value.args[0].fatal()
