@@ -16,22 +16,18 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import struct
-import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka.record import MemoryRecords
 
 import rota
-from harness.brokers import KAFKA, KAFKA_JVM, free_port
 from rota.conform.consumer import ConsumerWire
 from rota.conform.wire import Address
 from rota.transcript.player import Player
@@ -39,8 +35,9 @@ from rota.transcript.subject import Effect
 from rota.transcript.text import Step
 from tests.conform import consumer_kafka, conversion, conversion_kafka
 from tests.conform.consumer_kafka import TRIES, Session, set_up
-from tests.conform.consumer_sides import HASHED, UUID_TEXT, ascending, in_order
-from tests.conform.conversion_kafka import OWN_SETTINGS, POLICY, ConversionWire
+from tests.conform.consumer_sides import HASHED, UUID_TEXT, ChangingWire, ascending, in_order
+from tests.conform.conversion_kafka import OWN_SETTINGS, POLICY
+from tests.conform.systems import kafka_in
 
 RECORDING = Path(__file__).parent / "consumer-records-4.4.0.json"
 SETTINGS = {**OWN_SETTINGS, "offsets.topic.num.partitions": "1"}
@@ -284,32 +281,18 @@ class Played:
         return [(step, [masked(each, self.names) for each in new]) for step, new in self.steps]
 
 
-class PatientWire(ConversionWire):
+class PatientWire(ChangingWire):
     """A broker that several sessions keep busy."""
 
     parked_s = 2.0
 
     def topics_changed(self, topics: list[tuple[str, int]], now_ms: int) -> list[Effect]:
         """Let the topics grow, and delete those that the session has named before."""
-        grown = [(name, count) for name, count in topics if name in self.ids and count > TOPICS[name]]
-        for name, count in grown:
-            topic = {"name": name, "count": count, "assignments": None}
-            asked = {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}
-            (told,) = self.ask("CreatePartitions", 3, asked)["results"]
-            assert told["error_code"] == 0, told
-        for name in sorted(self.ids.keys() - dict(topics).keys()):
-            asked = {"topics": [{"name": name, "topic_id": uuid.UUID(int=0)}], "timeout_ms": 10_000}
-            (told,) = self.ask("DeleteTopics", 6, asked)["responses"]
-            assert told["error_code"] == 0, told
-            while self.ask("Metadata", 12, {"topics": [{"name": name}]})["topics"][0]["error_code"] == 0:
-                self.limits.left_s(self.limits.deadline)
-        while any(self._partitions(name) != count for name, count in grown):
-            self.limits.left_s(self.limits.deadline)
+        if grown := [(name, count) for name, count in topics if name in self.ids and count > TOPICS[name]]:
+            self.grow(grown)
+        if gone := self.ids.keys() - dict(topics).keys():
+            self.delete(gone)
         return super().topics_changed(topics, now_ms)
-
-    def _partitions(self, name: str) -> int:
-        (told,) = self.ask("Metadata", 12, {"topics": [{"name": name}]})["topics"]
-        return len(told["partitions"])
 
 
 def play(address: Address, prefix: str, session: Session, segment: Segment) -> Played:
@@ -401,24 +384,13 @@ def record() -> Recording:
         topics: dict[str, uuid.UUID] = {}
         rows: dict[str, Steps] = {}
         for broker, wanted in brokers().items():
-            with kafka_on(folder, SETTINGS | dict(broker)) as address:
+            with kafka_in(folder, SETTINGS | dict(broker)) as text:
+                host, _, port = text.rpartition(":")
+                address = (host, int(port))
                 topics = topics or make_topics(address)
                 played = play_all(address, Path(folder, "log"), wanted)
                 rows |= {name: each.shown() for name, each in played.items()}
     return Recording(topics, rows)
-
-
-@contextmanager
-def kafka_on(folder: str, settings: Mapping[str, str]) -> Iterator[Address]:
-    """A broker with the topics and groups of this folder."""
-    port = free_port()
-    pairs = [f"{name}={value}" for name, value in settings.items()]
-    start = [sys.executable, str(KAFKA), "start", str(port), folder, *pairs]
-    subprocess.run(start, check=True, env=KAFKA_JVM | os.environ, stdout=subprocess.DEVNULL)
-    try:
-        yield "127.0.0.1", port
-    finally:
-        subprocess.run([sys.executable, str(KAFKA), "stop", folder], check=True)
 
 
 def make_directory(data: Path, topics: Mapping[str, uuid.UUID]) -> None:

@@ -45,7 +45,32 @@ def ascending(topic_id: uuid.UUID) -> tuple[int, ...]:
 HASHED: Order = buckets
 
 
-class RandomWire(ConversionWire):
+class ChangingWire(ConversionWire):
+    """One session's group on a broker, whose topics grow and go."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete topics, and wait until they are gone."""
+        listed = [{"name": name, "topic_id": uuid.UUID(int=0)} for name in names]
+        self.ask("DeleteTopics", 6, {"topics": listed, "timeout_ms": 10_000})
+        self.until(list(names), lambda topic: bool(topic["error_code"]))
+
+    def grow(self, topics: list[tuple[str, int]]) -> None:
+        """Give topics more partitions, and wait until they have them."""
+        listed = [{"name": name, "count": count, "assignments": None} for name, count in topics]
+        self.ask("CreatePartitions", 3, {"topics": listed, "timeout_ms": 10_000, "validate_only": False})
+        sizes = dict(topics)
+        self.until(list(sizes), lambda topic: len(topic["partitions"]) == sizes[topic["name"]])
+
+    def until(self, names: list[str], is_so: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the metadata of each topic is so."""
+        asked = {"topics": [{"name": name} for name in names]}
+        until = time.monotonic() + ANSWERED_WITHIN_S
+        while not all(is_so(topic) for topic in self.ask("Metadata", 12, asked)["topics"]):
+            if self.limits.left_s(until) <= 0:
+                raise WireError(f"topics {', '.join(names)} did not change within {ANSWERED_WITHIN_S:g} s")
+
+
+class RandomWire(ChangingWire):
     """One random session's group on a broker, whose topics come, grow and go."""
 
     parked_s = PARKED_S
@@ -87,27 +112,6 @@ class RandomWire(ConversionWire):
         told = self.ask("ConsumerGroupHeartbeat", 1, joins | {"subscribed_topic_names": list(NAMES)})
         self.ask("ConsumerGroupHeartbeat", 1, leaves)
         return {each["topic_id"]: len(each["partitions"]) for each in told["assignment"]["topic_partitions"]}
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete topics, and wait until they are gone."""
-        listed = [{"name": name, "topic_id": uuid.UUID(int=0)} for name in names]
-        self.ask("DeleteTopics", 6, {"topics": listed, "timeout_ms": 10_000})
-        self.until(list(names), lambda topic: bool(topic["error_code"]))
-
-    def grow(self, topics: list[tuple[str, int]]) -> None:
-        """Give topics more partitions, and wait until they have them."""
-        listed = [{"name": name, "count": count, "assignments": None} for name, count in topics]
-        self.ask("CreatePartitions", 3, {"topics": listed, "timeout_ms": 10_000, "validate_only": False})
-        sizes = dict(topics)
-        self.until(list(sizes), lambda topic: len(topic["partitions"]) == sizes[topic["name"]])
-
-    def until(self, names: list[str], is_so: Callable[[dict[str, Any]], bool]) -> None:
-        """Wait until the metadata of each topic is so."""
-        asked = {"topics": [{"name": name} for name in names]}
-        until = time.monotonic() + ANSWERED_WITHIN_S
-        while not all(is_so(topic) for topic in self.ask("Metadata", 12, asked)["topics"]):
-            if self.limits.left_s(until) <= 0:
-                raise WireError(f"topics {', '.join(names)} did not change within {ANSWERED_WITHIN_S:g} s")
 
     def by_name(self, topics: list[dict[str, Any]]) -> Partitions:
         """An id may be of a topic that was deleted, in this session or before it."""

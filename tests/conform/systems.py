@@ -69,28 +69,33 @@ EVERY_RUN: tuple[Settings, ...] = (
 def kafka(profile: str) -> Start:
     """Apache Kafka, with the jars of a profile of benches/kafka/pom.xml."""
 
-    environment = KAFKA_JVM | os.environ | {"ROTA_KAFKA_PROFILE": profile}
-
-    def begin(port: int, folder: str, settings: Settings) -> bool:
-        pairs = [f"{name}={value}" for name, value in settings.items()]
-        command = [sys.executable, str(KAFKA), "start", str(port), folder, "num.partitions=8", *pairs]
-        return subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL).returncode == 0
-
     @contextmanager
     def start(settings: Settings) -> Iterator[str]:
-        with tempfile.TemporaryDirectory(prefix="rota-kafka-", ignore_cleanup_errors=True) as room:
-            for number in range(STARTS_MAX):  # another process may take a port that was free
-                port, folder = free_port(), f"{room}/{number}"
-                if begin(port, folder, settings):
-                    break
-            else:
-                raise RuntimeError(f"Apache Kafka did not start in {STARTS_MAX} tries")
-            try:
-                yield f"127.0.0.1:{port}"
-            finally:
-                subprocess.run([sys.executable, str(KAFKA), "stop", folder], check=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="rota-kafka-", ignore_cleanup_errors=True) as folder,
+            kafka_in(folder, settings, profile) as address,
+        ):
+            yield address
 
     return start
+
+
+@contextmanager
+def kafka_in(folder: str, settings: Settings, profile: str = "broker") -> Iterator[str]:
+    """A broker of a profile of benches/kafka/pom.xml, with what an earlier one has left in the folder."""
+    environment = KAFKA_JVM | os.environ | {"ROTA_KAFKA_PROFILE": profile}
+    pairs = [f"{name}={value}" for name, value in settings.items()]
+    for _ in range(STARTS_MAX):  # another process may take a port that was free
+        port = free_port()
+        command = [sys.executable, str(KAFKA), "start", str(port), folder, "num.partitions=8", *pairs]
+        if subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL).returncode == 0:
+            break
+    else:
+        raise RuntimeError(f"Apache Kafka did not start in {STARTS_MAX} tries")
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        subprocess.run([sys.executable, str(KAFKA), "stop", folder], check=True)
 
 
 def until_closed(*command: str, folder: Path = ROOT) -> Start:
