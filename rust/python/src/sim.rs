@@ -57,10 +57,7 @@ fn explore<'py>(
     let mut tell = |found: &consumers::Found| told(progress, &mut raised, found.states);
     let found = py.detach(|| consumers::explore(&chosen, states_max, workers, None, &mut tell));
     raised.map_or(Ok(()), Err)?;
-    let events = |broken: &search::Violation<consumers::Event>| {
-        broken.steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join("\n")
-    };
-    figures(py, &found, events)
+    figures(py, &found, consumers::witness)
 }
 
 fn figures<'py, V: Debug, E>(

@@ -2,6 +2,7 @@
 //! worlds of coordinators and members with faults.
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod bridge;
 pub mod consumers;
 pub mod dice;

@@ -1,11 +1,16 @@
 //! `rota-sim explore|simulate ...`: long runs on demand.
 
-use std::{process::ExitCode, time::Instant};
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use rota_sim::{
     consumers,
     explore::{self, Bounds, cells, witness},
     fleet::{Options, Report, minimise, seeds},
+    search::{Found, Violation},
 };
 
 fn number(arguments: &[String], at: usize, default: u64) -> u64 {
@@ -40,20 +45,11 @@ fn main() -> ExitCode {
 
 /// Explores within each of these bounds, up to a number of states.
 fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
-    let mut cells = std::collections::BTreeMap::new();
-    println!("bounds     depth      states   whole  transitions       cut  states/s  bytes/state");
-    for bounds in chosen {
-        let began = Instant::now();
-        let found = explore::explore(bounds, states_max, workers, None, &mut |_| true);
-        println!("{:10} {}", bounds.name, found.row(began.elapsed()));
-        if let Some(violation) = &found.violation {
-            println!("\n{}: {}\n\n{}", violation.id, violation.detail, witness::transcript(violation, &bounds.config));
-            return ExitCode::FAILURE;
-        }
-        for (cell, count) in found.cells {
-            *cells.entry(cell).or_insert(0) += count;
-        }
-    }
+    let explored = chosen.iter().map(|bounds| {
+        let explore = move || explore::explore(bounds, states_max, workers, None, &mut |_| true);
+        (bounds.name, timed(explore), move |broken: &_| witness::transcript(broken, &bounds.config))
+    });
+    let Some(cells) = tabulated(10, explored) else { return ExitCode::FAILURE };
     let (open, both) = cells::unsettled(&cells);
     println!(
         "{} cells of {}, {} argued",
@@ -71,21 +67,11 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
 
 /// Explores consumer groups within each of these bounds, up to a number of states.
 fn search_consumers(chosen: &[consumers::Bounds], states_max: usize, workers: usize) -> ExitCode {
-    let mut cells = std::collections::BTreeMap::new();
-    println!("bounds               depth      states   whole  transitions       cut  states/s  bytes/state");
-    for bounds in chosen {
-        let began = Instant::now();
-        let found = consumers::explore(bounds, states_max, workers, None, &mut |_| true);
-        println!("{:20} {}", bounds.name, found.row(began.elapsed()));
-        if let Some(violation) = &found.violation {
-            println!("\n{}: {}\n\n---", violation.id, violation.detail);
-            violation.steps.iter().for_each(|step| println!("{step:?}"));
-            return ExitCode::FAILURE;
-        }
-        for (cell, count) in found.cells {
-            *cells.entry(cell).or_insert(0) += count;
-        }
-    }
+    let explored = chosen.iter().map(|bounds| {
+        let explore = move || consumers::explore(bounds, states_max, workers, None, &mut |_| true);
+        (bounds.name, timed(explore), |broken: &_| format!("---\n{}", consumers::witness(broken)))
+    });
+    let Some(cells) = tabulated(20, explored) else { return ExitCode::FAILURE };
     let (open, both) = consumers::cells::unsettled(&cells);
     for (word, cells) in [("not reached", open), ("reached although argued", both)] {
         for (state, request, sender) in cells {
@@ -93,6 +79,32 @@ fn search_consumers(chosen: &[consumers::Bounds], states_max: usize, workers: us
         }
     }
     ExitCode::SUCCESS
+}
+
+fn timed<F>(explore: impl FnOnce() -> F) -> (F, Duration) {
+    let began = Instant::now();
+    (explore(), began.elapsed())
+}
+
+/// Prints a row for each of the bounds, whose names have this width. Returns how often each cell came up, or prints the first violation, with the way
+/// to it.
+fn tabulated<C: Ord, E, W: Fn(&Violation<E>) -> String>(
+    width: usize,
+    explored: impl Iterator<Item = (&'static str, (Found<C, E>, Duration), W)>,
+) -> Option<BTreeMap<C, u64>> {
+    let mut cells = BTreeMap::new();
+    println!("{:width$} depth      states   whole  transitions       cut  states/s  bytes/state", "bounds");
+    for (name, (found, took), witness) in explored {
+        println!("{name:width$} {}", found.row(took));
+        if let Some(violation) = &found.violation {
+            println!("\n{}: {}\n\n{}", violation.id, violation.detail, witness(violation));
+            return None;
+        }
+        for (cell, count) in found.cells {
+            *cells.entry(cell).or_insert(0) += count;
+        }
+    }
+    Some(cells)
 }
 
 /// Runs worlds with all kinds of faults, then worlds with some.

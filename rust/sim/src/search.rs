@@ -147,11 +147,6 @@ impl<C: Ord> Expansion<'_, C> {
         }
     }
 
-    /// Whether no earlier layer had such a state.
-    pub fn is_new(&self, fingerprint: u64) -> bool {
-        !self.seen.contains(&fingerprint)
-    }
-
     /// The event has led out of the bounds.
     pub fn cut(&mut self) {
         self.share.cut += 1;

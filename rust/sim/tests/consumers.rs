@@ -2,6 +2,8 @@
 //!
 //! `ROTA_STATES` is how many states of each of the bounds are explored; `rota-sim consumers` is the long run.
 
+mod page;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use rota_core::ErrorCode;
@@ -10,8 +12,7 @@ use rota_sim::consumers::{
     explore,
 };
 
-/// What people read about the bounds and the cells.
-const PAGE: &str = include_str!("../../../docs/exploration.md");
+use page::{PAGE, row, with_commas};
 
 /// Bounds that are seen whole in every run.
 const WHOLE: [&str; 2] = ["full-group", "consumers"];
@@ -27,18 +28,6 @@ fn explored(bounds: &Bounds, states_max: usize, fault: Option<Fault>) -> Found {
 fn shown(name: &str, found: &Found) -> Option<String> {
     let broken = found.violation.as_ref()?;
     Some(format!("{name}: {}: {}\n{:#?}", broken.id, broken.detail, broken.steps))
-}
-
-fn with_commas(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
-
-/// What the page has to say of bounds that were seen whole.
-fn row(bounds: &Bounds, found: &Found) -> String {
-    let [states, tried, cut] = [found.states, found.transitions, found.cut].map(with_commas);
-    format!("| `{}` | {} | {states} | yes | {tried} | {cut} |", bounds.name, found.by_depth.len() - 1)
 }
 
 /// The log refuses the plan of a cooperative group, and a consumer converts the group: the classic member holds what it
@@ -76,7 +65,7 @@ fn every_state_within_the_bounds_holds_what_it_has_to() {
         assert_eq!(shown(bounds.name, &found), None);
         if is_whole {
             assert!(found.complete);
-            assert!(PAGE.contains(&row(&bounds, &found)), "the page should say {}", row(&bounds, &found));
+            assert!(PAGE.contains(&row(bounds.name, &found)), "the page should say {}", row(bounds.name, &found));
         }
         for (cell, count) in found.cells {
             *reached.entry(cell).or_insert(0) += count;

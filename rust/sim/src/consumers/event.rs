@@ -101,7 +101,7 @@ impl Probe {
             Probe::ClassicAhead => ("Heartbeat", "ahead"),
             Probe::Commit(_) => ("Commit", "known"),
             Probe::CommitAhead => ("Commit", "ahead"),
-            Probe::CommitSimple => ("Commit", "nobody"),
+            Probe::CommitSimple => ("Commit", "without id"),
         }
     }
 }

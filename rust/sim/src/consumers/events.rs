@@ -208,7 +208,7 @@ pub const SENDERS: [&str; 11] = [
     "ahead",
     "stranger",
     "other instance",
-    "nobody",
+    "without id",
 ];
 
 /// The cell of an event. Of one that is no request it is the state of the group alone.
@@ -225,7 +225,7 @@ pub fn cell_of(world: &World, event: Event) -> Cell {
                 "one behind" => standing_of_epoch(world, client, -1),
                 sender => sender,
             };
-            let whose = (!["stranger", "nobody"].contains(&sender)).then_some(client);
+            let whose = (!["stranger", "without id"].contains(&sender)).then_some(client);
             (state_of(world, whose), kind, sender)
         }
         _ => (state_of(world, None), "", ""),

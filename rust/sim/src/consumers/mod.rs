@@ -123,6 +123,11 @@ impl Space for Consumers {
     }
 }
 
+/// The events that lead to a violation, a line each.
+pub fn witness(broken: &search::Violation<Event>) -> String {
+    broken.steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join("\n")
+}
+
 /// Explores until everything within the bounds was seen, `states_max` states were, something does not hold, or
 /// `progress`, called after every layer, stops it.
 pub fn explore(
