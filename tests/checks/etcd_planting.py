@@ -8,10 +8,12 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.checks.planting import SWITCH, VARIABLE, Bug, plant, without_optimization, workspace
 from tests.checks.tidy import ROOT
@@ -32,6 +34,7 @@ class Engine:
 
 
 HERE = Path(__file__).parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ETCD = Engine("etcd_bugs.toml", ROOT / "build/planted-etcd", "rust/etcd", "real")
 POSTGRES = Engine("postgres_bugs.toml", ROOT / "build/planted-postgres", "rust/postgres", "database")
 
@@ -54,23 +57,31 @@ def build(engine: Engine) -> Path:
     """The tests of the copy on a real store. Crates of the registry are those of the workspace's own tests: they are in
     the same directory, and have the features that the whole workspace asks for.
     """
-    plant(engine.copy, contents(engine))
     # The tests wait for the store: what is optimized takes longer to build, and no less to run.
-    command = ["cargo", "test", *without_optimization(), "--quiet", "--offline", "--no-run"]
-    command += ["--workspace", "--test", engine.test]
-    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    environment = os.environ | {"CARGO_TARGET_DIR": target}
-    told = subprocess.run(
-        [*command, "--message-format", "json"],
-        cwd=engine.copy,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["test", *without_optimization(), "--no-run", "--workspace", "--test", engine.test]
+    return next(Path(each["executable"]) for each in _cargo(engine, command) if each.get("executable"))
+
+
+@functools.cache
+def module(engine: Engine) -> Path:
+    """What goes before everything else in PYTHONPATH, so that `rota` is that of the copy. Its bugs sleep, too."""
+    config = next((TARGET / "maturin").glob("pyo3-config-*.txt"))
+    maturin = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(config)}
+    command = ["build", *without_optimization(), "--package", "rota-python", "--features", "tests"]
+    built = next(each for each in _cargo(engine, command, maturin) if each.get("target", {}).get("name") == "_rota")
+    package = engine.copy / "python"
+    shutil.copyfile(built["filenames"][0], package / "rota/_rota.abi3.so")
+    return package
+
+
+def _cargo(engine: Engine, words: list[str], also: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Builds the copy. Returns what cargo says of each crate."""
+    plant(engine.copy, contents(engine))
+    command = ["cargo", *words, "--quiet", "--offline", "--message-format", "json"]
+    environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)} | (also or {})
+    told = subprocess.run(command, cwd=engine.copy, env=environment, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
-    made = [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
-    return next(Path(each["executable"]) for each in made if each.get("executable"))
+    return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
 
 
 def ran(engine: Engine, program: Path, test: str, bug: str = "") -> subprocess.CompletedProcess[str]:

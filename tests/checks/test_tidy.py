@@ -26,7 +26,7 @@ SLEEPERS: dict[str, str] = {
     "harness/etcd.py": "asks etcd again until it answers, with a deadline",
     "harness/postgres.py": "asks PostgreSQL again until it answers, with a deadline",
     "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
-    "tests/server/cluster_on_engines.py": "a process is paused or gone for a part of a TTL or several, under load",
+    "tests/server/chaos.py": "a fault lasts for a part of a TTL or for several, under load",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 

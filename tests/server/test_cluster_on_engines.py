@@ -1,10 +1,11 @@
-"""`rota serve --engine ...` as processes on a real engine, killed and paused; the checker of histories.
+"""`rota serve --engine ...` as processes on a real engine, under faults; the checker of histories.
 
-`ROTA_TEST_FAULTS` says how many faults there are, `ROTA_TEST_SEED` which ones.
+`make chaos` plays more faults.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,13 +16,14 @@ import pytest
 
 import rota
 from harness import postgres
-from tests.server import cluster_on_engines as cluster
-from tests.server.cluster_on_engines import Call, violation
+from tests.checks import etcd_planting as planting
+from tests.checks.planting import ALL, VARIABLE
+from tests.server import chaos
 from tests.server.network import Network, is_possible
+from tests.server.registers import NEVER, Call, violation
 
-FAULTS = 6
-WITHIN_S = max(900, 30 * cluster.number("ROTA_TEST_FAULTS", FAULTS))
-NEVER = float("inf")
+WITHIN_FAULTS = 20
+"""An engine without the fence has to be found within so many."""
 
 
 def commit(value: int, begin: float, end: float = NEVER) -> Call:
@@ -63,49 +65,52 @@ def test_a_violation_is_found(calls: list[Call], why: str) -> None:
 
 
 # CI installs both; `.ci/run` says so if it cannot.
-ENGINES = [
-    pytest.param(
-        "etcd",
-        marks=[
-            pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
-            pytest.mark.xdist_group("cluster-on-etcd"),
-        ],
+LACKS = {
+    "etcd": pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
+    "postgresql": pytest.mark.skipif(
+        not postgres.is_installed(), reason="PostgreSQL is not installed (Debian: postgresql)"
     ),
-    pytest.param(
-        "postgresql",
-        marks=[
-            pytest.mark.skipif(not postgres.is_installed(), reason="PostgreSQL is not installed (Debian: postgresql)"),
-            pytest.mark.xdist_group("cluster-on-postgres"),
-        ],
-    ),
+}
+RUNS = [
+    pytest.param(kind, False, count, marks=[LACKS[kind], pytest.mark.xdist_group(f"cluster-on-{kind}")], id=kind)
+    for kind, count in (("etcd", 12), ("postgresql", 12))
+]
+NETWORK = pytest.param(
+    "etcd",
+    True,
+    6,
+    marks=[
+        LACKS["etcd"],
+        pytest.mark.skipif(not is_possible(), reason="network namespaces need root, and ip (Debian: iproute2)"),
+        pytest.mark.xdist_group("cluster-on-network"),
+    ],
+    id="etcd-network",
+)
+
+
+@pytest.mark.skipif("engine" not in signature(rota.Server.__init__).parameters, reason="this rota has no --engine")
+@pytest.mark.parametrize(("kind", "on_network", "count"), [*RUNS, NETWORK])
+def test_commits_are_linearizable_whatever_fails(tmp_path: Path, kind: str, on_network: bool, count: int) -> None:
+    result = chaos.played(tmp_path, kind, count, seed=1, on_network=on_network)
+    assert not result.violations, result.summary()
+    assert len(result.struck) == count
+    assert result.acknowledged > 3 * count
+
+
+UNFENCED = [
+    pytest.param(planting.ETCD, "etcd", "an-append-passes-the-fence", marks=LACKS["etcd"], id="etcd"),
+    pytest.param(planting.POSTGRES, "postgresql", "an-append-ignores-the-epoch", marks=LACKS["postgresql"], id="pg"),
 ]
 
 
-@pytest.mark.timeout(WITHIN_S)
-@pytest.mark.skipif("engine" not in signature(rota.Server.__init__).parameters, reason="this rota has no --engine")
-@pytest.mark.parametrize("kind", ENGINES)
-def test_commits_are_linearizable_whatever_is_killed_or_paused(tmp_path: Path, kind: str) -> None:
-    faults = cluster.number("ROTA_TEST_FAULTS", FAULTS)
-    history, struck = cluster.play(tmp_path, kind, faults, cluster.number("ROTA_TEST_SEED", 1))
-    print(f"{struck}: {history.acknowledged()} commits acknowledged")
-    assert not history.violations(), struck
-    assert len(struck) == faults
-    assert history.acknowledged() > 3 * faults
-
-
-@pytest.mark.timeout(WITHIN_S)
-@pytest.mark.xdist_group("cluster-on-etcd")
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
-@pytest.mark.skipif(not is_possible(), reason="network namespaces need root, and ip (Debian: iproute2)")
-def test_commits_are_linearizable_whoever_is_cut_off(tmp_path: Path) -> None:
-    faults = cluster.number("ROTA_TEST_FAULTS", FAULTS)
-    with Network(cluster.HOSTS) as network:
-        seed = cluster.number("ROTA_TEST_SEED", 1)
-        history, struck = cluster.play(tmp_path, "etcd", faults, seed, network)
-    print(f"{struck}: {history.acknowledged()} commits acknowledged")
-    assert not history.violations(), struck
-    assert len(struck) == faults
-    assert history.acknowledged() > 3 * faults
+@pytest.mark.skipif(ALL not in os.environ, reason="builds the module twice more: `make chaos` and `make long` do")
+@pytest.mark.parametrize(("engine", "kind", "bug"), UNFENCED)
+def test_a_build_whose_appends_ignore_the_epoch_is_found(
+    tmp_path: Path, engine: planting.Engine, kind: str, bug: str
+) -> None:
+    environment = {"PYTHONPATH": str(planting.module(engine)), VARIABLE: bug}
+    result = chaos.played(tmp_path, kind, WITHIN_FAULTS, seed=1, environment=environment)
+    assert result.violations, f"not found within {WITHIN_FAULTS} faults"
 
 
 LISTEN = """

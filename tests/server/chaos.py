@@ -1,0 +1,390 @@
+"""Faults, one after the other, while clients commit and fetch: `make chaos`.
+
+`python -m tests.server.chaos [--engine etcd|postgresql] [--network] [--faults N] [--seed N] [--kinds KIND,...]
+[--json FILE]`
+
+After each fault every group has to answer again, all histories have to be those of registers, and no server may have
+stopped for good. The first fault after which that is not so is the last one. Exit code 1: something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rota import EngineAccess, _rota
+from rota.cluster.looking import members
+from tests.clients.eventually import eventually
+from tests.server import cluster_on_engines as cluster
+from tests.server.cluster_on_engines import READY_WITHIN_S, TTL_S, Client, Fleet
+from tests.server.links import Mode
+from tests.server.network import Network
+from tests.server.registers import History
+
+ERA = 10
+"""So many faults have groups of their own: histories are checked after each fault, and must not grow for ever."""
+PROBE_WITHIN_S = 0.3
+OPERATOR_MS = 2_000
+
+
+@dataclass
+class Scene:
+    """Where a fault happens."""
+
+    fleet: Fleet
+    history: History
+    chance: random.Random
+    era: int
+    probes: Iterator[int] = field(default_factory=itertools.count)
+
+    def server(self) -> int:
+        """One of them, by its place."""
+        return self.chance.randrange(cluster.SERVERS)
+
+    def leader(self) -> int:
+        """The place of the member that leads."""
+        operator = _rota.EngineOperator(self.fleet.engine, EngineAccess().arguments(), OPERATOR_MS)
+
+        def leading() -> list[int]:
+            return [at for at, member in enumerate(members(operator)) if member.leads]
+
+        return eventually(leading, READY_WITHIN_S, "a member leads")[0]
+
+
+# ---- faults of processes
+
+
+def kill(scene: Scene) -> None:
+    """A server is killed, and starts again before or after its partitions were taken over."""
+    server = scene.fleet.servers[scene.server()]
+    server.kill()
+    time.sleep(scene.chance.uniform(0, 2 * TTL_S))
+    server.start()
+
+
+def terminate(scene: Scene, at: int | None = None) -> None:
+    """A server hands over and ends."""
+    server = scene.fleet.servers[scene.server() if at is None else at]
+    server.signal(signal.SIGTERM)
+    if server.running is not None:
+        server.running.wait(timeout=READY_WITHIN_S)
+    server.start()
+
+
+def rolling_restart(scene: Scene) -> None:
+    """Every server, one after the other, each when all groups answer."""
+    for at in range(cluster.SERVERS):
+        terminate(scene, at)
+        await_answers(scene)
+
+
+def pause(scene: Scene, ttls: float = 0.5) -> None:
+    """A server is stopped for less than a TTL."""
+    server = scene.fleet.servers[scene.server()]
+    server.signal(signal.SIGSTOP)
+    time.sleep(ttls * TTL_S)
+    server.signal(signal.SIGCONT)
+
+
+def kill_member(scene: Scene) -> None:
+    """A member of the engine is killed."""
+    _kill_member(scene, scene.chance.randrange(len(scene.fleet.members)))
+
+
+def kill_leader(scene: Scene) -> None:
+    """The member that leads is killed, or the one that takes writes."""
+    _kill_member(scene, scene.leader())
+
+
+def _kill_member(scene: Scene, at: int) -> None:
+    member = scene.fleet.members[at]
+    member.kill()
+    time.sleep(TTL_S)
+    member.start()
+
+
+def pause_member(scene: Scene) -> None:
+    """A member of the engine is stopped."""
+    _pause_members(scene, [scene.chance.randrange(len(scene.fleet.members))])
+
+
+def no_quorum(scene: Scene) -> None:
+    """Two members are stopped."""
+    _pause_members(scene, [0, 1])
+
+
+def _pause_members(scene: Scene, places: list[int]) -> None:
+    for at in places:
+        scene.fleet.members[at].signal(signal.SIGSTOP)
+    time.sleep(TTL_S)
+    for at in places:
+        scene.fleet.members[at].signal(signal.SIGCONT)
+
+
+def mend(scene: Scene) -> None:
+    """The engine is compacted and defragmented under load, or vacuumed."""
+    scene.fleet.operate("mend")
+
+
+# ---- faults of links
+
+
+def _linked(scene: Scene, there: Mode, back: Mode) -> None:
+    """So for less than a TTL, or for longer."""
+    name = f"rota{scene.server() + 1}"
+    scene.fleet.links.set(name, there, back)
+    time.sleep(TTL_S * scene.chance.choice([0.5, 2, 3]))
+    scene.fleet.links.set(name)
+
+
+def resets(scene: Scene) -> None:
+    """Connections of a server end again and again."""
+    name, until = f"rota{scene.server() + 1}", time.monotonic() + TTL_S
+    while time.monotonic() < until:
+        scene.fleet.links.reset(name)
+        time.sleep(scene.chance.uniform(0.05, 0.4))
+
+
+def delayed_append(scene: Scene) -> None:
+    """An append arrives after its owner has lost the partition. No other client writes there meanwhile."""
+    (group,) = cluster.names(f"{scene.era}-probe-{next(scene.probes)}", 1, is_loaded=False)
+    client, late = Client(scene.fleet, scene.history), Client(scene.fleet, scene.history, PROBE_WITHIN_S)
+    client.until(partial(client.commit, group, 0), f"{group} is committed")
+    owner, links = client.owners[group], scene.fleet.links
+    name = f"rota{owner + 1}"
+    links.set(name, Mode.HOLD)
+    try:
+        late.owners[group] = owner
+        late.commit(group, 0)
+
+        def is_taken_over() -> bool:
+            return client.fetch(group, 0) and client.owners[group] != owner
+
+        eventually(is_taken_over, READY_WITHIN_S, "another server answers", scene.fleet.logs)
+    finally:
+        before = links.answered(name)
+        links.set(name)
+    eventually(lambda: not links.held(name), READY_WITHIN_S, "what was held back arrives")
+    eventually(lambda: links.answered(name) > before + 1, READY_WITHIN_S, "the engine answers", scene.fleet.logs)
+    client.until(partial(client.commit, group, 0), f"{group} is committed again")
+    client.until(partial(client.fetch, group, 0), f"{group} is fetched")
+    client.close()
+    late.close()
+
+
+# ---- faults of a network
+
+
+def cut(scene: Scene, names: Callable[[Scene], tuple[str, list[str]]], mute: bool, deaf: bool) -> None:
+    """What one host sends to others is lost, or what they send to it, or both."""
+    one, others = names(scene)
+    if mute:
+        scene.fleet.cut([one], others)
+    if deaf:
+        scene.fleet.cut(others, [one])
+    time.sleep(TTL_S * scene.chance.choice([0.5, 2, 3]))
+    scene.fleet.heal()
+
+
+SERVERS = [f"rota{number}" for number in range(1, cluster.SERVERS + 1)]
+MEMBERS = [f"m{number}" for number in range(cluster.MEMBERS)]
+HOSTS = [*SERVERS, *MEMBERS]
+
+
+def of_server(scene: Scene) -> tuple[str, list[str]]:
+    """A server and all members."""
+    return scene.chance.choice(SERVERS), MEMBERS
+
+
+def of_member(scene: Scene) -> tuple[str, list[str]]:
+    """A member and the other ones."""
+    one = scene.chance.choice(MEMBERS)
+    return one, [each for each in MEMBERS if each != one]
+
+
+def of_two(scene: Scene) -> tuple[str, list[str]]:
+    """A server and two members."""
+    return scene.chance.choice(SERVERS), scene.chance.sample(MEMBERS, 2)
+
+
+Fault = Callable[[Scene], None]
+
+FAULTS: Mapping[str, Fault] = {
+    "kill": kill,
+    "long pause": partial(pause, ttls=3),
+    "delayed append": delayed_append,
+    "kill the leader": kill_leader,
+    "terminate": terminate,
+    "cut off": partial(_linked, there=Mode.DROP, back=Mode.DROP),
+    "no quorum": no_quorum,
+    "pause": pause,
+    "slow": partial(_linked, there=Mode.SLOW, back=Mode.SLOW),
+    "kill a member": kill_member,
+    "rolling restart": rolling_restart,
+    "mute": partial(_linked, there=Mode.DROP, back=Mode.PASS),
+    "deaf": partial(_linked, there=Mode.PASS, back=Mode.DROP),
+    "held back": partial(_linked, there=Mode.HOLD, back=Mode.PASS),
+    "resets": resets,
+    "pause a member": pause_member,
+    "mend": mend,
+}
+CUTS: Mapping[str, Fault] = {
+    "cut off": partial(cut, names=of_server, mute=True, deaf=True),
+    "mute": partial(cut, names=of_server, mute=True, deaf=False),
+    "deaf": partial(cut, names=of_server, mute=False, deaf=True),
+    "member cut off": partial(cut, names=of_member, mute=True, deaf=True),
+    "member mute": partial(cut, names=of_member, mute=True, deaf=False),
+    "far from two members": partial(cut, names=of_two, mute=True, deaf=True),
+}
+
+
+@dataclass
+class Result:
+    """What was played, and what was found."""
+
+    engine: str
+    seed: int
+    struck: list[tuple[str, float]] = field(default_factory=list)
+    """Faults, and how many seconds after each all groups had answered a commit."""
+    acknowledged: int = 0
+    fetched: int = 0
+    seconds: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, history: History) -> None:
+        """What an era has, when it is over."""
+        self.acknowledged += history.acknowledged()
+        self.fetched += history.fetched()
+
+    def summary(self) -> dict[str, object]:
+        """What is written as JSON."""
+        by_name: defaultdict[str, list[float]] = defaultdict(list)
+        for name, seconds in self.struck:
+            by_name[name].append(seconds)
+        kinds = {
+            name: {"count": len(took), "median_s": round(statistics.median(took), 2), "longest_s": round(max(took), 2)}
+            for name, took in sorted(by_name.items())
+        }
+        return {
+            "engine": self.engine,
+            "seed": self.seed,
+            "faults": len(self.struck),
+            "seconds": round(self.seconds, 1),
+            "commits_acknowledged": self.acknowledged,
+            "fetches": self.fetched,
+            "violations": self.violations,
+            "answered_again": kinds,
+        }
+
+
+def await_answers(scene: Scene) -> float:
+    """Waits until all groups under load have acknowledged a commit that begins now. Returns the seconds it took."""
+    began = time.monotonic()
+    groups = cluster.names(scene.era, cluster.GROUPS, is_loaded=True)
+
+    def is_answered() -> bool:
+        return all(scene.history.last_commit(group) >= began for group in groups)
+
+    eventually(is_answered, READY_WITHIN_S, "all groups answer", scene.fleet.logs)
+    return time.monotonic() - began
+
+
+def kinds_of(faults: Mapping[str, Fault], chance: random.Random) -> Iterator[str]:
+    """Every kind equally often: the first ones in the table's order, then in any."""
+    deck = list(faults)
+    while True:
+        yield from deck
+        chance.shuffle(deck)
+
+
+def play(fleet: Fleet, faults: Mapping[str, Fault], count: int, seed: int, tell: Callable[[str], object]) -> Result:
+    """Plays faults until something is found."""
+    result, chance, began = Result(fleet.kind, seed), random.Random(seed), time.monotonic()
+    kinds = kinds_of(faults, chance)
+    for era in itertools.count():
+        scene = Scene(fleet, History(), chance, era)
+        groups = cluster.names(era, cluster.GROUPS, is_loaded=True)
+        cluster.read_all(fleet, scene.history, groups)
+        with cluster.load(fleet, scene.history, groups):
+            for name in itertools.islice(kinds, min(ERA, count - len(result.struck))):
+                await_answers(scene)
+                faults[name](scene)
+                took = await_answers(scene)
+                result.struck.append((name, took))
+                result.violations = scene.history.violations() + fleet.stopped()
+                done = result.acknowledged + scene.history.acknowledged()
+                tell(f"{len(result.struck)} faults, {done} commits: {name}, all groups answer after {took:.1f} s")
+                if result.violations:
+                    break
+        if not result.violations:
+            cluster.read_all(fleet, scene.history, groups)
+            result.violations = scene.history.violations() + fleet.stopped()
+        result.add(scene.history)
+        if result.violations or len(result.struck) >= count:
+            result.seconds = time.monotonic() - began
+            return result
+    raise AssertionError("eras do not end")
+
+
+def played(
+    folder: Path,
+    kind: str,
+    count: int,
+    seed: int,
+    *,
+    on_network: bool = False,
+    environment: Mapping[str, str] | None = None,
+    tell: Callable[[str], object] = print,
+    only: list[str] | None = None,
+) -> Result:
+    """Starts everything and plays faults, of all kinds or of some."""
+    with ExitStack() as stack:
+        network = stack.enter_context(Network(HOSTS)) if on_network else None
+        fleet = stack.enter_context(Fleet(folder, kind, network, environment or {}))
+        faults = CUTS if on_network else FAULTS
+        return play(fleet, {name: faults[name] for name in only or faults}, count, seed, tell)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=["etcd", "postgresql"], default="etcd")
+    parser.add_argument("--network", action="store_true")
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", type=lambda text: text.split(","))
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rota-chaos-", ignore_cleanup_errors=True) as folder:
+        result = played(
+            Path(folder),
+            chosen.engine,
+            chosen.faults,
+            chosen.seed,
+            on_network=chosen.network,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+            only=chosen.kinds,
+        )
+    summary = json.dumps(result.summary(), indent=2)
+    print(summary)
+    if chosen.json is not None:
+        chosen.json.parent.mkdir(parents=True, exist_ok=True)
+        chosen.json.write_text(summary + "\n")
+    sys.exit(1 if result.violations else 0)
+
+
+if __name__ == "__main__":
+    main()
