@@ -148,8 +148,9 @@ differential: wheel ## core against model, 1,000,000 steps of each protocol with
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
 
-planted: develop ## plant bugs in a copy of the core, run each engine on each, write docs/generated/planted.md (an hour)
+planted: develop ## plant bugs in a copy of the core, run each engine on each, write docs/generated/planted*.md (an hour)
 	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)
+	$(BIN)/python -m tests.checks.planted --protocol consumer --workers $(WORKERS)
 
 mutants: ## make many small changes of the core; the Rust tests must notice (SHARD=0/20; cargo install cargo-mutants)
 	scripts/mutants $(SHARD)

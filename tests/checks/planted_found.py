@@ -15,12 +15,13 @@ from tests.checks.planting import COPY, VARIABLE, without_optimization
 from tests.checks.tidy import ROOT
 
 STATES = 2_000
+CONSUMER_STATES = 1_000
 WORLDS = 1_000
 SECONDS_MAX = 300
 # Of each of the bounds: depth, states, whether those are all, events tried.
-EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
+EXPLORED = re.compile(r"^[\w-]+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
 # The id of what the exploration shows, above its transcript.
-BROKEN = re.compile(r"^([SL]\d+|panic): ", re.MULTILINE)
+BROKEN = re.compile(r"^([SLC]\d+[ SC\d]*|panic): ", re.MULTILINE)
 WORLD_BROKEN = re.compile(r"^seed \d+ swarm \w+, after (\d+) worlds, (\d+) faults:", re.MULTILINE)
 
 
@@ -58,6 +59,15 @@ def build_module() -> None:
 def exploration(bug: str) -> Found | None:
     """Every state within each of the bounds until 2,000 are known, up to the first violation."""
     said = _explored(bug)
+    if "\n---\n" not in said:
+        return None
+    tried = sum(int(count) for count in EXPLORED.findall(said))
+    return Found(tried, len(said.rpartition("\n---\n")[2].split("\n")) - 1)
+
+
+def consumers(bug: str) -> Found | None:
+    """The same of groups of the newer protocol, and of conversions, until 1,000 states are known."""
+    said = _said([str(COPY / "target/debug/rota-sim"), "consumers", "all", str(CONSUMER_STATES), "1"], bug)
     if "\n---\n" not in said:
         return None
     tried = sum(int(count) for count in EXPLORED.findall(said))
@@ -108,4 +118,9 @@ ENGINES: dict[str, Callable[[str], Found | None]] = {
     "Hypothesis": _inside("machine"),
     "exploration": exploration,
     "simulator": simulator,
+}
+CONSUMER_ENGINES: dict[str, Callable[[str], Found | None]] = {
+    "recordings": _inside("recordings"),
+    "model": _inside("walks"),
+    "exploration": consumers,
 }

@@ -1,4 +1,5 @@
-"""The planted core: a copy of the workspace in which every bug of `bugs.toml` sleeps until the environment names it.
+"""The planted core: a copy of the workspace in which every bug of `bugs.toml` and `consumer_bugs.toml` sleeps until the
+environment names it.
 
 The core itself has no line for this, so no build of it can have a bug: they are edits, made in the copy only.
 """
@@ -15,6 +16,7 @@ from typing import TypeVar
 from tests.checks.tidy import ROOT
 
 REGISTRY = Path(__file__).parent / "bugs.toml"
+CONSUMER_REGISTRY = Path(__file__).parent / "consumer_bugs.toml"
 COPY = ROOT / "build/planted"
 CORE = "rust/core/src"
 VARIABLE = "ROTA_PLANTED"
@@ -86,9 +88,14 @@ def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable]) -> list[T]:
     return list({of(bug): bug for bug in reversed(planted)}.values())[::-1]
 
 
-def bugs() -> list[Bug]:
-    """Every bug, in the order of the registry."""
-    return [Bug(**entry) for entry in tomllib.loads(REGISTRY.read_text())["bug"]]
+def bugs(registry: Path = REGISTRY) -> list[Bug]:
+    """The bugs of a registry, in its order: by default those of the classic protocol."""
+    return [Bug(**entry) for entry in tomllib.loads(registry.read_text())["bug"]]
+
+
+def all_bugs() -> list[Bug]:
+    """The bugs of both protocols: one copy has them all."""
+    return [*bugs(), *bugs(CONSUMER_REGISTRY)]
 
 
 def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
@@ -137,7 +144,7 @@ def workspace() -> dict[Path, bytes]:
 
 def contents() -> dict[Path, bytes]:
     """What belongs into the copy, by path."""
-    return workspace() | {Path(CORE) / name: text.encode() for name, text in planted_core(bugs()).items()}
+    return workspace() | {Path(CORE) / name: text.encode() for name, text in planted_core(all_bugs()).items()}
 
 
 def _counts(path: Path) -> bool:

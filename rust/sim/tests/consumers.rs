@@ -54,6 +54,30 @@ fn an_upgrade_without_a_plan_leaves_members_what_they_use() {
     assert!(world.clients[1].holds().is_empty());
 }
 
+/// The window of a removed classic member: it joins a consumer group again under its old id, and uses what another has
+/// until `SyncGroup` tells it what it has (docs/exploration.md).
+#[test]
+fn a_removed_member_that_joins_again_counts_from_its_assignment_on() {
+    let bounds = Arc::new(Bounds::named("cooperative").expect("these bounds"));
+    let mut world = World::new(&bounds);
+    let way = [
+        Event::Restart(0, Speaks::Classic),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Fire(1, "InitialDelay"),
+        Event::Ask(0, Ask::ClassicSync, Fate::Answered),
+        Event::Fire(0, "Session"),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+    ];
+    for event in way {
+        world.apply(event);
+    }
+    assert!(world.is_member(0) && world.is_member(1) && world.clients[0].was_removed);
+    assert_eq!(world.clients[0].holds(), world.clients[1].holds());
+    world.apply(Event::Ask(0, Ask::ClassicSync, Fate::Answered));
+    assert!(!world.clients[0].was_removed && world.clients[0].holds().is_empty());
+}
+
 /// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached
 /// or has a reason, and the smallest bounds are seen whole. The page has the figures.
 #[test]
