@@ -80,10 +80,12 @@ OTHERS = {
 }  # fmt: skip
 #: Sessions that answer otherwise, and so make other records, and why; they are left out.
 EXPLAINED = {name: f"docs/departures.md {departure}" for name, departure in consumer_kafka.EXPLAINED.items()}
-EXPLAINED |= {name: f"docs/departures.md {departure}" for name, departure in conversion_kafka.EXPLAINED.items()}
+# The other answers of D22 are those of Heartbeats, which write nothing.
+EXPLAINED |= {name: f"docs/departures.md {one}" for name, one in conversion_kafka.EXPLAINED.items() if one != "D22"}
 # Members whose ids a server makes up are in the order of their ids in Kafka, so that its plans differ between runs.
 TOO_LARGE = "bidirectional/too-large-for-a-{}-group"
 EXPLAINED |= {TOO_LARGE.format(kind): "docs/departures.md D16" for kind in ("classic", "consumer")}
+EXPLAINED["bidirectional/too-large-and-all-at-rest"] = "docs/departures.md D16"
 EXPLAINED["bidirectional/offsets-expire"] = "it takes two minutes; records of expired offsets are tombstones"
 #: Steps that make other records: session, step, and why.
 EXPLAINED_STEPS = {

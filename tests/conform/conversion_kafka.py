@@ -43,6 +43,12 @@ Rows = Mapping[str, Evidence]
 EXPLAINED: dict[str, str] = {
     "bidirectional/a-refused-join-meets-an-empty-group": "D18",
     "bidirectional/upgrade-of-an-interrupted-plan": "D21",
+    "bidirectional/upgrade-behind-a-downgrade": "D21",
+    "bidirectional/upgrade-before-a-member-syncs": "D21",
+    "bidirectional/too-large-and-all-at-rest": "D22",
+    "upgrade/the-last-consumer-leaves": "D22",
+    "upgrade/the-last-consumer-is-removed-by-leave-group": "D22",
+    "upgrade/the-last-consumer-times-out": "D22",
 }
 
 

@@ -32,15 +32,36 @@ def test_what_is_explained_does_differ(player: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("player", PLAYERS)
-def test_an_upgrade_without_a_plan_grants_only_what_no_member_uses(player: str) -> None:
-    """docs/departures.md D21: a uses 0 to 2, and b 3 to 5."""
-    name = "bidirectional/upgrade-of-an-interrupted-plan"
+@pytest.mark.parametrize(
+    ("name", "granted"),
+    [
+        ("upgrade-of-an-interrupted-plan", "foo:3"),
+        ("upgrade-behind-a-downgrade", "foo:3-5"),
+        ("upgrade-before-a-member-syncs", "foo:5"),
+    ],
+)
+def test_an_upgrade_grants_only_what_no_member_uses(player: str, name: str, granted: str) -> None:
+    """docs/departures.md D21: a or b uses what Kafka grants."""
 
     def answer(told: Evidence) -> str:
-        return next(line for each in told if each.step == "m1 beat join foo" for line in each.answers if "m1<" in line)
+        joins = [each for each in told if each.step == "m1 beat join foo"]
+        return next(line for line in joins[-1].answers if "m1<" in line)
 
-    assert answer(ROWS[name]) == "m1< NONE epoch=4 assignment=foo:3"
-    assert answer(PLAYERS[player](SESSIONS[name])) == "m1< NONE epoch=4 assignment=none"
+    assert answer(ROWS[f"bidirectional/{name}"]) == f"m1< NONE epoch=4 assignment={granted}"
+    assert answer(PLAYERS[player](SESSIONS[f"bidirectional/{name}"])) == "m1< NONE epoch=4 assignment=none"
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+@pytest.mark.parametrize("name", [name for name, departure in EXPLAINED.items() if departure == "D22"])
+def test_classic_members_compute_a_target_that_is_due_when_no_other_member_is_left(player: str, name: str) -> None:
+    """docs/departures.md D22: only the answers to Heartbeats differ, and they ask to join again."""
+    theirs, ours = in_order(ROWS[name]), in_order(PLAYERS[player](SESSIONS[name]))
+    differing = [(ours, theirs) for ours, theirs in zip(ours, theirs, strict=True) if ours != theirs]
+    assert differing
+    for ours_said, theirs_said in differing:
+        assert "Heartbeat" in ours_said.step
+        assert [line.split("< ")[1] for line in ours_said.answers] == ["REBALANCE_IN_PROGRESS"]
+        assert [line.split("< ")[1] for line in theirs_said.answers] == ["NONE"]
 
 
 @pytest.mark.parametrize("player", PLAYERS)

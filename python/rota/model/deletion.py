@@ -5,11 +5,10 @@ from __future__ import annotations
 from rota.model.answers import NONE, DeleteAnswer, DeletedPartition, OffsetDeleteAnswer
 from rota.model.consumer.admin import delete_consumers
 from rota.model.consumer.data import subscribed_names
-from rota.model.consumer.queue import is_writing, wait
 from rota.model.log import append, keep_hidden
 from rota.model.rebalance import remove_group
 from rota.model.records import GroupRecord, OffsetRecord, Record
-from rota.model.requests import DeleteGroup, OffsetDelete, Submit
+from rota.model.requests import DeleteGroup, OffsetDelete
 from rota.model.state import Group, InFlight, Promise, State, change, emit
 
 
@@ -17,8 +16,6 @@ def delete_group(s: State, ticket: int, request: DeleteGroup) -> State:
     """Only an Empty group can be deleted, at generation 0 too (docs/protocol.md §12.3)."""
     group_id = request.group_id or ""
     group = s.groups.get(group_id)
-    if is_writing(s, group_id):
-        return wait(s, group_id, Submit(ticket, request, ""))
     if group_id in s.consumers:
         return delete_consumers(s, ticket, group_id, tombstones_of(s, group or _unseen(s, group_id))[:-1])
     if group is None or group.state != "Empty":

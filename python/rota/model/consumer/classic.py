@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rota.model.answers import NONE, HeartbeatAnswer, JoinAnswer, LeaveAnswer, LeftMember, SyncAnswer
 from rota.model.consumer import embedded
 from rota.model.consumer import records as log
@@ -16,7 +18,7 @@ from rota.model.consumer.data import (
     Member,
     holder,
 )
-from rota.model.consumer.heartbeat import found, settle, stepped
+from rota.model.consumer.heartbeat import found, is_target_due, settle, stepped
 from rota.model.consumer.queue import is_writing, wait
 from rota.model.consumer.removal import remove
 from rota.model.consumer.target import preferred
@@ -24,24 +26,25 @@ from rota.model.consumer.write import JOIN, SYNC, arm_session, is_armed, write
 from rota.model.join import normalised
 from rota.model.log import group_record
 from rota.model.records import Record
-from rota.model.requests import Heartbeat, JoinGroup, LeaveGroup, Request, Submit, SyncGroup
+from rota.model.requests import DeleteGroup, Heartbeat, JoinGroup, LeaveGroup, Request, Submit, SyncGroup
 from rota.model.state import State, arm, cancel, emit
 
 
 def is_for_members(s: State, r: Request) -> bool:
-    """Whether a classic request is for a consumer group, or for one whose append is in flight (§4.4)."""
-    if not isinstance(r, JoinGroup | SyncGroup | LeaveGroup | Heartbeat):
+    """Whether a classic request is for a consumer group, or for one whose append is in flight; a deletion (§4.4)."""
+    if not isinstance(r, JoinGroup | SyncGroup | LeaveGroup | Heartbeat | DeleteGroup):
         return False
     group_id = r.group_id or ""
-    return group_id in s.consumers or (is_writing(s, group_id) and not isinstance(r, Heartbeat))
+    is_found = group_id in s.consumers and not isinstance(r, DeleteGroup)
+    return is_found or (is_writing(s, group_id) and not isinstance(r, Heartbeat))
 
 
 def classic_request(s: State, event: Submit) -> State:
-    """A request of a classic member; all but Heartbeats wait for an append (§4.4)."""
+    """A request of a classic member, or a deletion; all but Heartbeats wait for an append (§4.4)."""
     match event.request:
         case Heartbeat():
             return _heartbeat(s, event.ticket, event.request)
-        case JoinGroup() | SyncGroup() | LeaveGroup() if is_writing(s, event.request.group_id or ""):
+        case JoinGroup() | SyncGroup() | LeaveGroup() | DeleteGroup() if is_writing(s, event.request.group_id or ""):
             return wait(s, event.request.group_id or "", event)
         case JoinGroup():
             return _join(s, event.ticket, normalised(event.request), event.uuid)
@@ -57,8 +60,8 @@ def _join(s: State, ticket: int, r: JoinGroup, uuid: str) -> State:
     group_id = r.group_id or ""
     group = s.consumers[group_id]
     if not group.members:
-        s = write(s, group_id, None, log.deletion(group))
-        return wait(s, group_id, Submit(ticket, r, uuid))
+        s = wait(write(s, group_id, None, log.deletion(group)), group_id, Submit(ticket, r, uuid))
+        return replace(s, queue=(s.queue[-1], *s.queue[:-1]))  # what else waits has come later
     error = _join_error(s, group, r)
     if error == "MEMBER_ID_REQUIRED":
         return emit(s, JoinAnswer(ticket, error, member_id=uuid))
@@ -162,7 +165,9 @@ def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
     s = arm_session(s, group.group_id, member.member_id)
     busy = {p for each in group.members.values() if each.member_id != member.member_id for p in each.held}
     is_released = member.state == UNRELEASED and not busy & (member.target or frozenset())
-    if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released:
+    # No other request computes the target that is due (departure D22).
+    owes_target = is_target_due(group, s) and all(each.classic for each in group.members.values())
+    if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released or owes_target:
         return emit(_owes_join(s, group.group_id, member), HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS"))
     return emit(s, HeartbeatAnswer(ticket, NONE))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import embedded
 from rota.model.consumer import records as log
 from rota.model.consumer.checks import Refusal
-from rota.model.consumer.data import Classic, Group, Member, Topic, metadata, with_member
+from rota.model.consumer.data import UNREVOKED, Classic, Group, Held, Member, Topic, metadata, with_member
 from rota.model.consumer.write import end_classic
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import Member as ClassicMember
@@ -40,26 +40,33 @@ def _no_upgrade(group_id: str, reason: str) -> Refusal:
 def upgraded(s: State, classic: ClassicGroup) -> Group | Refusal:
     """The consumer group that a classic one becomes (§16.2)."""
     group = Group(classic.group_id, classic.generation, classic.generation)
-    held: set[tuple[int, int]] = set()
+    members = sorted(classic.members, key=lambda each: each.member_id)
+    try:
+        found = [_upgraded(member, classic, s) for member in members]
+    except ValueError:
+        return _no_upgrade(classic.group_id, "the embedded consumer protocol is malformed")
     # A partition belongs to the member that SyncGroup gave it, and only then to one that reports it.
-    for member in sorted(classic.members, key=lambda each: (not each.assignment, each.member_id)):
-        try:
-            found = _upgraded(member, classic, s)
-        except ValueError:
-            return _no_upgrade(classic.group_id, "the embedded consumer protocol is malformed")
-        own = {partition: epoch for partition, epoch in found.assigned.items() if partition not in held}
-        held |= set(own)
-        group = with_member(group, replace(found, assigned=own, target=frozenset(own)))
+    claims = [(each, held) for kind in ("assigned", "revoking") for each in found for held in [getattr(each, kind)]]
+    owner = {partition: each.member_id for each, held in reversed(claims) for partition in held}
+    for member, each in zip(members, found, strict=True):
+        own = {p: epoch for p, epoch in each.assigned.items() if owner[p] == each.member_id}
+        more = {p: epoch for p, epoch in each.revoking.items() if owner[p] == each.member_id and p not in own}
+        own, more = (own, more) if member.assignment else (more, {})
+        state = UNREVOKED if more else each.state
+        group = with_member(group, replace(each, state=state, assigned=own, revoking=more, target=frozenset(own)))
     return replace(group, metadata=metadata(group, s.topics))
 
 
 def _upgraded(member: ClassicMember, classic: ClassicGroup, s: State) -> Member:
-    """A member with what its metadata and its assignment say. Raises ValueError."""
+    """A member with what its metadata and its assignment say, and all that it reports. Raises ValueError."""
     offers = dict(member.protocols)
     chosen = offers.get(classic.protocol_name or "", next(iter(offers.values()), b""))
     told = embedded.subscription(chosen)
-    owned = embedded.assigned(member.assignment) if member.assignment else told.owned
-    places = ((s.topics[name].topic_id, at) for name, at in owned if name in s.topics)
+
+    def held(places: Iterable[tuple[str, int]]) -> Held:
+        known = sorted((s.topics[name].topic_id, at) for name, at in places if name in s.topics)
+        return dict.fromkeys(known, classic.generation)
+
     return Member(
         member.member_id,
         member.instance_id,
@@ -70,7 +77,8 @@ def _upgraded(member: ClassicMember, classic: ClassicGroup, s: State) -> Member:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         epoch=classic.generation,
         previous=classic.generation,
-        assigned=dict.fromkeys(sorted(places), classic.generation),
+        assigned=held(embedded.assigned(member.assignment)) if member.assignment else {},
+        revoking=held(told.owned),
         classic=Classic(member.session_timeout_ms, member.protocols),
     )
 

@@ -194,11 +194,17 @@ def _bumped(work: Work, s: State, assignor: str) -> Work:
     return replace(work, group=group, records=work.records + records)
 
 
-def _targeted(work: Work, s: State) -> Work:
-    """Compute the target if it is behind and the interval allows it (§7.1)."""
-    group, interval_ms = work.group, setting_ms(s, work.group.group_id, "consumer.assignment.interval.ms")
+def is_target_due(group: Group, s: State) -> bool:
+    """Whether the target is behind, and the interval allows another (§7.1)."""
+    interval_ms = setting_ms(s, group.group_id, "consumer.assignment.interval.ms")
     is_early = group.target_ms and interval_ms and s.wall_ms - group.target_ms < interval_ms
-    if group.epoch == group.target_epoch or is_early:
+    return group.epoch != group.target_epoch and not is_early
+
+
+def _targeted(work: Work, s: State) -> Work:
+    """Compute the target if it is due (§7.1)."""
+    group = work.group
+    if not is_target_due(group, s):
         return work
     after = compute(group, s.topics, s.uniform_plan)
     after = replace(after, target_epoch=group.epoch, target_ms=s.wall_ms)

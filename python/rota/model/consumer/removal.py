@@ -85,11 +85,11 @@ def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[C
 
 def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
     """A member has been silent, or has not done what it owes, for too long (§10). The rebalance timer stands only while
-    its member is in UNREVOKED_PARTITIONS, so the epoch is still that of the arming.
+    its member is in UNREVOKED_PARTITIONS and not away, so the epoch is still that of the arming.
     """
     group = s.consumers.get(group_id)
     member = group.members.get(member_id) if group else None
-    if member is None or (kind == REBALANCE and member.state != UNREVOKED):
+    if member is None or (kind == REBALANCE and (member.state != UNREVOKED or member.epoch == IS_AWAY)):
         return s
     if kind in (JOIN, SYNC):
         return remove(s, group_id, [member_id], lost=((kind, member_id),)) if member.classic else s

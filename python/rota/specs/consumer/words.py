@@ -14,7 +14,8 @@ ASSUMPTIONS = """\
   certifier above). Topics are sets of partitions here, and patterns are subscriptions.
 * Inside a classic group a whole rebalance is one step, whose assignment is disjoint, durable, and known to every
   member. The classic specification has its parts. A classic group is upgraded when none of its writes is in flight.
-  An upgrade in the midst of a rebalance finds the members with what they use: their assignments, or their reports.
+  An upgrade in the midst of a rebalance finds the members with what they use: in rota their assignments and their
+  reports (departure D21). What is reported besides an assignment is then pending, which is left out here.
 * C18: the members that hold what others lack go on sending heartbeats. A static member that is away holds its
   partitions until it returns or its session ends.
 """
@@ -44,7 +45,7 @@ Python model.
   comes back with the classic protocol. The group is Stable at once with the target as assignment, the newcomer's
   SyncGroup is answered with 1, and A uses 1 until its next request gets ILLEGAL_GENERATION. The epoch of A is older
   than the generation, so its commits are refused.
-* **"An upgrade keeps what classic members use" (C2).** False in Kafka 4.4 if the classic group has no plan then:
+* **"An upgrade keeps what classic members use" (C2).** False in Kafka 4.4 in the midst of a rebalance:
   cooperative members A and B use 0 and 1. C joins, and A and B join again and keep theirs. D joins before the leader's
   plan; this empties all assignments. A consumer joins, the group is converted, and the consumer is granted a partition
   that A or B uses. Recorded from Kafka; in rota a member then holds what it reports (departure D21).

@@ -8,7 +8,7 @@ use std::{
 pub use super::image::{CONSUMER, ClassicImage};
 use super::{
     group::{ConsumerGroup, Current, MemberState},
-    partitions::{Granted, PartitionSet},
+    partitions::PartitionSet,
     topics::Topics,
 };
 use crate::{
@@ -53,71 +53,83 @@ impl ClassicMemberValue {
     }
 }
 
-/// The members of a classic group as members of a consumer group.
-#[derive(Default)]
-pub struct UpgradedMembers {
-    /// Record 5 of each member.
-    pub subscriptions: Vec<ConsumerRecord>,
-    /// What each member owns. INVARIANT: C1, no partition twice.
-    pub assignments: Vec<(Arc<str>, PartitionSet)>,
+/// A member of a classic group as a member of a consumer group.
+pub struct UpgradedMember {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its subscription.
+    pub subscription: SubscriptionValue,
+    /// What it owns, which is its target, too.
+    pub assigned: PartitionSet,
+    /// What it reports besides, and has to give up.
+    pub pending: PartitionSet,
+}
+
+impl UpgradedMember {
+    /// Record 8 of a member of a group of this generation.
+    pub fn current(&self, generation: i32) -> CurrentValue {
+        let granted = |partitions: &PartitionSet| partitions.iter().map(|partition| (*partition, generation)).collect();
+        let state = if self.pending.is_empty() { MemberState::Stable } else { MemberState::Unrevoked };
+        let (assigned, pending) = (granted(&self.assigned), granted(&self.pending));
+        Current { epoch: generation, previous_epoch: generation, state, assigned, pending }.value()
+    }
 }
 
 /// Converts the members of a classic group (docs/consumer-protocol.md §16.2).
 ///
 /// # Errors
 /// The metadata or the assignment of a member is not of the consumer embedded protocol.
-pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<UpgradedMembers, EmbeddedError> {
-    let mut upgraded = UpgradedMembers::default();
+pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<Vec<UpgradedMember>, EmbeddedError> {
     let mut members: Vec<&Member> = image.members.iter().collect();
     members.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-    for member in &members {
-        let offered = member.protocols.iter();
-        let chosen = image.protocol_name.as_deref().and_then(|name| member.metadata(name));
-        let metadata = chosen.or_else(|| offered.clone().next().map(|offer| &offer.metadata));
-        let subscription = embedded::decode_subscription(metadata.map_or(&[], |metadata| metadata))?;
-        let value = SubscriptionValue {
-            instance_id: member.client.instance_id.clone(),
-            rack_id: subscription.rack.map(Arc::from),
-            client_id: Arc::clone(&member.client.id),
-            client_host: Arc::clone(&member.client.host),
-            topic_names: sorted(&subscription.topics),
-            topic_regex: Some("".into()),
-            rebalance_timeout_ms: member.rebalance_timeout_ms,
-            server_assignor: None,
-            classic: Some(ClassicMemberValue {
-                session_timeout_ms: member.session_timeout_ms,
-                protocols: offered.map(|offer| (Arc::clone(&offer.name), Arc::clone(&offer.metadata))).collect(),
-            }),
-        };
-        let id = member.id.shared();
-        upgraded.subscriptions.push(ConsumerRecord::Member(Arc::clone(&id), Some(Box::new(value))));
-        let owned = match &*member.assignment {
-            // A rebalance without a plan empties it. The member uses what it reports.
-            [] => identified(&subscription.owned_partitions, topics),
-            bytes => identified(&embedded::decode_assignment(bytes)?.partitions, topics),
-        };
-        upgraded.assignments.push((id, owned));
+    let upgraded: Result<_, EmbeddedError> =
+        members.iter().map(|member| upgrade_member(member, image, topics)).collect();
+    let mut upgraded: Vec<UpgradedMember> = upgraded?;
+    keep_first(&mut upgraded);
+    // A rebalance without a plan empties assignments: their members have what they report.
+    for (_, new) in members.iter().zip(&mut upgraded).filter(|(member, _)| member.assignment.is_empty()) {
+        std::mem::swap(&mut new.assigned, &mut new.pending);
     }
-    keep_first(&mut upgraded.assignments, |at| members[at].assignment.is_empty());
     Ok(upgraded)
 }
 
-/// Leaves a partition that several members claim to the first of them by id; reports come behind assignments.
-fn keep_first(assignments: &mut [(Arc<str>, PartitionSet)], is_report: impl Fn(usize) -> bool) {
-    let mut order: Vec<usize> = (0..assignments.len()).collect();
-    order.sort_by_key(|at| is_report(*at));
-    let mut taken = PartitionSet::new();
-    for at in order {
-        assignments[at].1.retain(|partition| taken.insert(*partition));
-    }
+fn upgrade_member(member: &Member, image: &ClassicImage, topics: &Topics) -> Result<UpgradedMember, EmbeddedError> {
+    let offered = member.protocols.iter();
+    let chosen = image.protocol_name.as_deref().and_then(|name| member.metadata(name));
+    let metadata = chosen.or_else(|| offered.clone().next().map(|offer| &offer.metadata));
+    let told = embedded::decode_subscription(metadata.map_or(&[], |metadata| metadata))?;
+    let subscription = SubscriptionValue {
+        instance_id: member.client.instance_id.clone(),
+        rack_id: told.rack.map(Arc::from),
+        client_id: Arc::clone(&member.client.id),
+        client_host: Arc::clone(&member.client.host),
+        topic_names: sorted(&told.topics),
+        topic_regex: Some("".into()),
+        rebalance_timeout_ms: member.rebalance_timeout_ms,
+        server_assignor: None,
+        classic: Some(ClassicMemberValue {
+            session_timeout_ms: member.session_timeout_ms,
+            protocols: offered.map(|offer| (Arc::clone(&offer.name), Arc::clone(&offer.metadata))).collect(),
+        }),
+    };
+    let assigned = match &*member.assignment {
+        [] => PartitionSet::new(),
+        bytes => identified(&embedded::decode_assignment(bytes)?.partitions, topics),
+    };
+    let pending = identified(&told.owned_partitions, topics);
+    Ok(UpgradedMember { id: member.id.shared(), subscription, assigned, pending })
 }
 
-/// Record 8 of a member that comes from a classic group of this generation.
-pub fn stable_at(generation: i32, assigned: &PartitionSet) -> CurrentValue {
-    let granted: Granted = assigned.iter().map(|partition| (*partition, generation)).collect();
-    let pending = Granted::new();
-    Current { epoch: generation, previous_epoch: generation, state: MemberState::Stable, assigned: granted, pending }
-        .value()
+/// Leaves a partition that several members claim to the first of them; reports come behind assignments.
+/// INVARIANT: C1, no partition twice.
+fn keep_first(members: &mut [UpgradedMember]) {
+    let mut taken = PartitionSet::new();
+    for member in &mut *members {
+        member.assigned.retain(|partition| taken.insert(*partition));
+    }
+    for member in members {
+        member.pending.retain(|partition| taken.insert(*partition));
+    }
 }
 
 /// Names in ascending order, each once.

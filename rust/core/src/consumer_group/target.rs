@@ -19,6 +19,7 @@ use super::{
 use crate::{
     error::ErrorCode,
     records::{ConsumerRecord, SubscriptionValue, TargetEpochValue},
+    request::Now,
 };
 
 /// Of an assignor's plan all members have one generation: that of the last target.
@@ -43,6 +44,13 @@ impl ConsumerGroup {
     /// The hash of the metadata of the topics that members subscribe to.
     pub fn subscribed_hash(&self, topics: &Topics) -> i64 {
         topics.hash(self.topic_names().iter())
+    }
+
+    /// Whether there is reason for a new target, and the last one is old enough (docs/consumer-protocol.md §7.1).
+    pub fn is_target_due(&self, now: Now, interval_ms: i32) -> bool {
+        let age_ms = now.wall_ms.saturating_sub(self.target_timestamp_ms());
+        let is_old_enough = self.target_timestamp_ms() == 0 || age_ms >= i64::from(interval_ms);
+        self.epoch() > self.target_epoch() && is_old_enough
     }
 
     /// The records of a new target, for the members as they are now: one for each member whose part changes or that has

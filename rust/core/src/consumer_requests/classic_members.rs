@@ -53,11 +53,15 @@ impl Coordinator {
         };
         if group.write.is_some() || group.state() == GroupState::Empty {
             let later = Later::Join(ticket, Box::new(DeferredJoin::new(entropy, request)));
-            if group.write.is_none() {
-                let id = Arc::clone(&group.id);
+            let (id, is_next) = (Arc::clone(&group.id), group.write.is_none());
+            if is_next {
                 self.end_consumer_group(step, &id, None, false);
             }
             self.wait_for_write(step.now, group_id, later);
+            if is_next && let Some(group) = self.consumer_groups.get_mut(&id) {
+                // What else waits has come later.
+                group.waiting.rotate_right(1);
+            }
             return Ok(());
         }
         let classic = self.check_classic_join(group, request).map_err(without_id)?;
@@ -225,7 +229,7 @@ impl Coordinator {
         if generation != member.epoch() {
             return Some(ErrorCode::IllegalGeneration);
         }
-        let rejoins = group.must_rejoin(&id, member);
+        let rejoins = group.must_rejoin(&id, member) || self.is_only_a_join_due(group, now);
         let session_ms = member.subscription.as_deref().map_or(0, session_timeout_ms);
         let group_id = Arc::clone(&group.id);
         self.renew_session(now, &group_id, &id, session_ms);
@@ -234,6 +238,12 @@ impl Coordinator {
         }
         self.ask_to_rejoin(now, &group_id, &id);
         Some(ErrorCode::RebalanceInProgress)
+    }
+
+    /// Whether a new target is due that only a JoinGroup computes: no consumer member is left to send a heartbeat.
+    fn is_only_a_join_due(&self, group: &ConsumerGroup, now: Now) -> bool {
+        group.is_target_due(now, self.timing_of(&group.id).assignment_interval_ms)
+            && group.is_classic_without(&BTreeSet::new())
     }
 
     /// A member that is heard has a whole session, also if the last one has ended while a batch was in flight.

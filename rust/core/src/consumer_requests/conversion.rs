@@ -12,7 +12,7 @@ use std::{
 use super::{checks::Refusal, writes::Draft};
 use crate::{
     consumer_group::{
-        classic::{CONSUMER, ClassicImage, named, stable_at, upgrade_members},
+        classic::{CONSUMER, ClassicImage, named, upgrade_members},
         group::ConsumerGroup,
         partitions::by_topic,
         topics::Topics,
@@ -60,20 +60,21 @@ impl Coordinator {
         let generation = image.generation;
         let upgraded = upgrade_members(&image, &self.topics)
             .map_err(|_| no_upgrade(&group.id, "the embedded consumer protocol is malformed"))?;
-        for record in upgraded.subscriptions {
-            draft.put(group, record);
+        for member in &upgraded {
+            let value = Box::new(member.subscription.clone());
+            draft.put(group, ConsumerRecord::Member(Arc::clone(&member.id), Some(value)));
         }
         let metadata_hash = group.subscribed_hash(&self.topics);
         draft.put(group, ConsumerRecord::Epoch(Some(EpochValue { epoch: generation, metadata_hash })));
-        for (id, partitions) in &upgraded.assignments {
-            let target = by_topic(partitions.iter().copied());
-            draft.put(group, ConsumerRecord::Target(Arc::clone(id), Some(target)));
+        for member in &upgraded {
+            let target = by_topic(member.assigned.iter().copied());
+            draft.put(group, ConsumerRecord::Target(Arc::clone(&member.id), Some(target)));
         }
         let target = TargetEpochValue { epoch: generation, timestamp_ms: 0 };
         draft.put(group, ConsumerRecord::TargetEpoch(Some(target)));
-        for (id, partitions) in &upgraded.assignments {
-            let current = Box::new(stable_at(generation, partitions));
-            draft.put(group, ConsumerRecord::Current(Arc::clone(id), Some(current)));
+        for member in &upgraded {
+            let current = Box::new(member.current(generation));
+            draft.put(group, ConsumerRecord::Current(Arc::clone(&member.id), Some(current)));
         }
         Ok(())
     }

@@ -519,9 +519,7 @@ impl Beat<'_> {
 
     /// A new target, if there is reason for one and the last one is old enough.
     fn retarget(&self, group: &mut ConsumerGroup, draft: &mut Draft) -> Result<(), Refusal> {
-        let age_ms = self.now.wall_ms.saturating_sub(group.target_timestamp_ms());
-        let is_due = group.target_timestamp_ms() == 0 || age_ms >= i64::from(self.interval_ms);
-        if group.target_epoch() >= group.epoch() || !is_due {
+        if !group.is_target_due(self.now, self.interval_ms) {
             return Ok(());
         }
         for record in group.compute_target(self.topics, self.now.wall_ms)? {

@@ -514,8 +514,9 @@ fn a_member_goes_although_the_classic_group_is_too_large_for_a_batch() {
         assert_eq!(g.effects.answers[&leaving], "-1 -");
         assert_eq!(g.state(), "Assigning G4 T3", "a consumer group of classic members");
         g.coordinator.check_invariants().unwrap();
-        assert_eq!(heartbeat(&mut g, "A", None, 3), "0");
+        assert_eq!(heartbeat(&mut g, "A", None, 3), "27", "no consumer member is left to compute a target");
         assert!(rejoin(&mut g, "A", None, "012").starts_with("4 "));
+        assert_eq!(heartbeat(&mut g, "A", None, 4), "0");
         // Another member comes and goes: nothing is tried that the log has refused.
         g.send(&join("m2", FOO));
         g.records();

@@ -445,7 +445,7 @@ fn c14_converted(taken: &Taken<'_>) -> Option<Result<(), String>> {
         };
         let given = assigned(&member.assignment);
         let part: Partitions = match &other.current {
-            Some(current) if is_up => current.held().map(|(partition, _)| *partition).collect(),
+            Some(current) if is_up => current.assigned.keys().copied().collect(),
             _ => other.target.iter().flatten().copied().collect(),
         };
         if given != part && !(is_up && given.is_superset(&part)) {

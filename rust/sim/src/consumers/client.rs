@@ -70,7 +70,7 @@ pub struct Client {
     pub kept: Partitions,
     /// A downgrade has made its generation old: its next request is refused, and it is a member no more.
     pub is_fenced: bool,
-    /// Its member was removed, and no answer has said so. It may have joined again under the same id.
+    /// Its member was removed or fenced, and no answer has said so. It may have joined again under the same id.
     pub was_removed: bool,
     /// Of a classic client.
     pub phase: Phase,
@@ -123,8 +123,8 @@ impl Client {
         *self = Client { speaks, second_id, ..Client::default() };
     }
 
-    /// What it makes of an answer.
-    pub fn hear(&mut self, asked: Asked, said: &Said) {
+    /// What it makes of an answer, of a classic group or a consumer group.
+    pub fn hear(&mut self, asked: Asked, said: &Said, is_classic: bool) {
         match (asked, said) {
             (Asked::Leave, _) => {}
             (_, Said::Beat(ErrorCode::None, epoch, assignment)) => {
@@ -135,6 +135,8 @@ impl Client {
             }
             (_, Said::Join(ErrorCode::None, generation, member_id, listed)) => {
                 (self.epoch, self.classic_id) = (Some(*generation), Arc::clone(member_id));
+                // The leader of a classic group goes by what it reports. A consumer group may have granted that to another.
+                self.was_removed |= self.is_fenced && !is_classic;
                 self.is_fenced = false;
                 self.phase = Phase::Joined(listed.clone());
             }

@@ -340,7 +340,8 @@ impl World {
             let waits = |client: &usize| self.clients[*client].waits.is_some_and(|(waited, _)| waited == ticket);
             let whom = (0..self.clients.len()).find(waits).and_then(|client| {
                 let (_, asked) = self.clients[client].waits.take()?;
-                self.clients[client].hear(asked, &said);
+                let is_classic = self.group().is_none();
+                self.clients[client].hear(asked, &said, is_classic);
                 Some((client, asked))
             });
             told.answers.push((whom, said));
