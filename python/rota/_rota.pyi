@@ -2496,7 +2496,7 @@ class Server:
         keys: str | None = None,
         allow_unsecured_tokens: bool = False,
         shares_certificate: bool = False,
-        engine: tuple[MemoryEngine | str, int, int, _EngineAccess] | None = None,
+        engine: tuple[MemoryEngine | str, int, int, bool, _EngineAccess] | None = None,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 

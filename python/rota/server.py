@@ -20,7 +20,7 @@ from rota.arguments import (
     whole,
 )
 from rota.clock import VirtualClock
-from rota.cluster import TTL_MS, Cluster, EngineAccess, arguments, described
+from rota.cluster import TTL_MS, Cluster, EngineAccess, Reads, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
@@ -113,6 +113,8 @@ class Server(Faults):
 
     engine     shares groups with the other servers that have this engine (docs/cluster.md): a rota.MemoryEngine, or the
                URL of another one. Each has its own `node_id`. After `ttl_ms` of silence others take its groups over.
+    reads      "fenced": committed offsets are answered only after the engine has confirmed, for each request, that the
+               group is still this server's. "session": while its session lasts, which trusts the rate of its clock.
     engine_access  a rota.EngineAccess: certificates, user and password for it.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
@@ -148,11 +150,11 @@ class Server(Faults):
         engine: _rota.MemoryEngine | str | None = None,
         node_id: int | None = None,
         ttl_ms: int = TTL_MS,
+        reads: Reads = "session",
         engine_access: EngineAccess | None = None,
     ) -> None:
         written = _checked(settings, listen, clock, nodes)
         _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
-        shared = arguments(engine, node_id, ttl_ms, engine_access)
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         is_open = tls is None and sasl is None and users is None and tokens is None
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
@@ -178,7 +180,7 @@ class Server(Faults):
                 None if self.issuer is None else self.issuer.jwks,
                 allow_unsecured_tokens,
                 (http or "").startswith("https://") or getattr(tls, "is_shared", False),
-                shared,
+                arguments(engine, node_id, ttl_ms, reads, engine_access),
             )
         except BaseException:
             if self._http is not None:

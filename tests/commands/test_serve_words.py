@@ -29,7 +29,7 @@ PLAIN = [
     "--users users --sasl SCRAM-SHA-512,PLAIN --allow-plaintext-passwords",
     "--acls ./acls --users users",
     "--sasl OAUTHBEARER --allow-unsecured-tokens --jwks-ca ./ca.pem",
-    "--engine etcd://h1:2379,h2:2379/rota --node-id 1 --ttl-ms=9000",
+    "--engine etcd://h1:2379,h2:2379/rota --node-id 1 --ttl-ms=9000 --reads fenced",
     "--engine etcds://h1:2379/rota --engine-ca ca.pem --engine-cert own.pem --engine-key ./own.key",
     "--engine etcds://h1:2379/rota --engine-ca ca.pem --engine-user rota --engine-password-file there",
     "--set a=1 --set=b=2=3 --set a=4",

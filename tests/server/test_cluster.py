@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import rota
 from harness import peer
 from harness.peer import NOT_COORDINATOR
-from harness.raw import NONE, Connection, Reader
+from harness.raw import NONE, OFFSET_FETCH, REBALANCE_IN_PROGRESS, Connection, Reader, compact, frame, i32, varint
 from tests.clients.eventually import eventually
 
 TTL_MS = 1_500
@@ -262,6 +262,36 @@ def test_a_topic_is_known_to_every_server_until_it_is_deleted(two: Fleet) -> Non
     eventually(lambda: "new" not in topics(admins[0]), 10, "the topic is gone everywhere")
 
 
+@pytest.mark.parametrize("version", [5, 8])
+def test_fenced_reads_wait_for_the_engine_and_heartbeats_do_not(version: int) -> None:
+    engine = rota.MemoryEngine()
+    with (
+        rota.Server(engine=engine, node_id=1, ttl_ms=20_000, reads="fenced", settings=SETTINGS) as server,
+        Connection(("127.0.0.1", server.port), timeout=30) as member,
+        Connection(("127.0.0.1", server.port), timeout=30) as reader,
+    ):
+        member.ask(peer.metadata(TOPIC))
+        eventually(lambda: peer.committed(member.ask(peer.commit("g", {0: 7}))) == {NONE}, 30, "a commit")
+        named = peer.joined(member.ask(peer.join("g")))
+        joined = peer.joined(member.ask(peer.join("g", named.member)))
+        fetch = peer.fetch("g", [0]) if version < 8 else fetch_of_groups(["g", "other"])
+        before = member.ask(fetch)
+        engine.set_faults(1, silent=True)
+        reader.send(fetch + fetch)
+        assert reader.is_silent(0.3)
+        beaten = peer.beaten(member.ask(peer.heartbeat("g", joined.generation, joined.member)))
+        assert beaten in {NONE, REBALANCE_IN_PROGRESS}
+        engine.set_faults(1, silent=False)
+        assert [Reader(reader.receive()).data[4:] for _ in range(2)] == [before.data] * 2
+
+
+def fetch_of_groups(groups: list[str]) -> bytes:
+    """An OffsetFetch v8 of partition 0."""
+    topic = varint(2) + compact(TOPIC) + varint(2) + i32(0) + b"\0"
+    asked = b"".join(compact(group) + topic + b"\0" for group in groups)
+    return frame(OFFSET_FETCH, 8, varint(len(groups) + 1) + asked + b"\0\0")
+
+
 def test_what_is_missing_or_wrong_is_said() -> None:
     engine = rota.MemoryEngine()
     with pytest.raises(ValueError, match="an engine needs a node_id"):
@@ -270,6 +300,8 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         rota.Server(node_id=1)
     with pytest.raises(ValueError, match="ttl_ms is 5: give 500 to 60000"):
         rota.Server(engine=engine, node_id=1, ttl_ms=5)
+    with pytest.raises(ValueError, match="reads is 'never': give one of session, fenced"):
+        rota.Server(engine=engine, node_id=1, reads="never")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="one node"):
         rota.Server(engine=engine, node_id=1, nodes=2)
     with pytest.raises(ValueError, match="give etcd:"):

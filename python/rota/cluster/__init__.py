@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 #: Time after which a silent server's partitions are taken over, in milliseconds.
 TTL_MS = 5_000
 #: Shorter ones end with every hiccup of the engine, and longer ones leave groups without an answer for too long.
 TTL_MS_MIN, TTL_MS_MAX = 500, 60_000
+#: What committed offsets are answered by: this server's session, or a confirmation of the engine for each request.
+Reads = Literal["session", "fenced"]
 
 
 class ClusterNode(NamedTuple):
@@ -128,8 +130,8 @@ class EngineAccess(NamedTuple):
 
 
 def arguments(
-    engine: object, node_id: int | None, ttl_ms: int, access: EngineAccess | None
-) -> tuple[Any, int, int, AccessArguments] | None:
+    engine: object, node_id: int | None, ttl_ms: int, reads: Reads, access: EngineAccess | None
+) -> tuple[Any, int, int, bool, AccessArguments] | None:
     """What the compiled half gets of the engine. Raises ValueError if something is missing or wrong."""
     if engine is None:
         if node_id is not None:
@@ -143,4 +145,6 @@ def arguments(
         raise ValueError(f"node_id is {node_id}: give a number from 0 to 2147483647")
     if not TTL_MS_MIN <= ttl_ms <= TTL_MS_MAX:
         raise ValueError(f"ttl_ms is {ttl_ms}: give {TTL_MS_MIN} to {TTL_MS_MAX}")
-    return engine, node_id, ttl_ms, (access or EngineAccess()).arguments()
+    if reads not in get_args(Reads):
+        raise ValueError(f"reads is {reads!r}: give one of {', '.join(get_args(Reads))}")
+    return engine, node_id, ttl_ms, reads == "fenced", (access or EngineAccess()).arguments()

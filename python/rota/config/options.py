@@ -107,6 +107,7 @@ OPTIONS: dict[str, Option] = {
         Option("engine_password_file", None, text),
         Option("node_id", None, whole(0, 2**31 - 1)),
         Option("ttl_ms", TTL_MS, whole(TTL_MS_MIN, TTL_MS_MAX)),
+        Option("reads", "session", one_of("session", "fenced")),
         Option("http", None, text),
         Option("http_token", None, text, is_secret=True),
         Option("allow_anonymous_http", False, truth),

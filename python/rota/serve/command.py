@@ -28,6 +28,13 @@ class Durability(StrEnum):
     OS = "os"
 
 
+class Reads(StrEnum):
+    """What committed offsets are answered by."""
+
+    SESSION = "session"
+    FENCED = "fenced"
+
+
 class LogFormat(StrEnum):
     """How the lines of a server's log look."""
 
@@ -177,6 +184,13 @@ Journal = Annotated[
 NodeId = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="With --engine: number of this server, which no other one has.")
 ]
+ReadBy = Annotated[
+    Reads,
+    typer.Option(
+        "--reads",
+        help="With --engine: trust this server's clock for reads of offsets (session), or ask the engine (fenced).",
+    ),
+]
 TtlMs = Annotated[
     int,
     typer.Option(
@@ -239,6 +253,7 @@ def serve(
     engine_password_file: EnginePasswordFile = None,
     node_id: NodeId = None,
     ttl_ms: TtlMs = TTL_MS,
+    reads: ReadBy = Reads.SESSION,
     http: ShownOn = None,
     http_token: HttpToken = None,
     allow_anonymous_http: AnonymousHttp = False,
@@ -269,7 +284,6 @@ def serve(
       rota serve --nodes 3
       rota serve --tls-cert server.pem --users users
       rota serve --users users --acls acls --set super.users=User:admin
-      rota serve --data data
       rota serve --data data --journal
       rota serve --tls-cert server.pem --http https://0.0.0.0:9644
       rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092

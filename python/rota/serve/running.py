@@ -139,13 +139,16 @@ def engine_of(told: Resolved) -> dict[str, Any]:
         for name in ("node_id", *ACCESS):
             if told[name] is not None:
                 fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd or a PostgreSQL, too")
+        if told["reads"] != "session":
+            fail(MISUSED, f"{told.called('reads')} needs --engine: a server that is alone asks no other")
         return {}
     if node_id is None:
         fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
     for name in ("data", "control", "virtual_clock"):
         if told[name]:
             fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
-    return {"engine": engine, "node_id": node_id, "ttl_ms": told["ttl_ms"], "engine_access": access_of(told)}
+    of_node = {"node_id": node_id, "ttl_ms": told["ttl_ms"], "reads": told["reads"]}
+    return {"engine": engine, **of_node, "engine_access": access_of(told)}
 
 
 def check_directories(told: Resolved) -> None:

@@ -1,10 +1,16 @@
 //! What other threads ask of a host.
 
-use std::sync::{Arc, mpsc::SyncSender};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, mpsc::SyncSender},
+};
 
 use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId, Revision, requests::PutNote};
 use rota_log::Completions;
 use tokio::sync::oneshot;
+
+/// The partitions that a read needs, with the epochs under which they are served.
+pub(crate) type Needed = BTreeSet<(PartitionId, Epoch)>;
 
 /// A record batch to append.
 #[derive(Debug)]
@@ -38,6 +44,10 @@ pub(crate) enum Message {
     Usage(Outcome),
     /// A partition's content is compacted.
     Compacted(PartitionId, Epoch, Result<(i64, Vec<Chunk>), String>),
+    /// Confirm that the node owns the partitions.
+    Confirm(Needed, oneshot::Sender<()>),
+    /// The engine was asked whether it owns partitions.
+    Checked(Vec<(PartitionId, Epoch, Outcome)>),
     /// Give everything up, and answer when that is done.
     Leave(oneshot::Sender<()>),
     /// End at once, as a killed process does.

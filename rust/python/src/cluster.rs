@@ -80,7 +80,7 @@ pub enum EngineArgument<'py> {
 pub type EngineAccess = (Option<String>, Option<String>, Option<String>, Option<(String, String)>);
 
 /// Engine, node id, TTL in milliseconds, and how the engine is accessed.
-pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64, EngineAccess);
+pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64, bool, EngineAccess);
 
 /// How a real engine is reached.
 pub enum EngineAt {
@@ -141,7 +141,7 @@ pub fn engine_at(url: &str, (ca, cert, key, user): EngineAccess) -> PyResult<Eng
 }
 
 /// Returns the settings of a node of a cluster. Errors: those of [`engine_at`].
-pub fn engine((engine, node_id, ttl_ms, access): EngineArguments<'_>) -> PyResult<EngineConfig> {
+pub fn engine((engine, node_id, ttl_ms, fences_reads, access): EngineArguments<'_>) -> PyResult<EngineConfig> {
     let connect: ConnectTo = match engine {
         EngineArgument::Memory(memory) => {
             let link = memory.engine.link();
@@ -155,7 +155,7 @@ pub fn engine((engine, node_id, ttl_ms, access): EngineArguments<'_>) -> PyResul
         }
         EngineArgument::Url(url) => connect_to(engine_at(&url, access)?),
     };
-    Ok(EngineConfig { connect, node_id, ttl_ms })
+    Ok(EngineConfig { connect, node_id, ttl_ms, fences_reads })
 }
 
 fn connect_to(at: EngineAt) -> ConnectTo {

@@ -525,7 +525,7 @@ fn a_server_of_a_cluster_refuses_transactions() {
         let link = Arc::clone(&link);
         Box::pin(async move { Ok(link) })
     });
-    let engine = Some(EngineConfig { connect, node_id: 1, ttl_ms: 10_000 });
+    let engine = Some(EngineConfig { connect, node_id: 1, ttl_ms: 10_000, fences_reads: false });
     let mut scene = Scene::of(ServerConfig { engine, ..ServerConfig::default() });
     assert_eq!(scene.init("pay").0, TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     let find = FindCoordinatorRequest::default().with_key_type(1).with_coordinator_keys(vec![text("pay")]);

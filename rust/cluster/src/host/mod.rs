@@ -5,6 +5,7 @@
 //! nothing else.
 
 mod appends;
+mod confirming;
 mod joining;
 mod ownership;
 mod snapshots;
@@ -164,6 +165,15 @@ impl Host {
         written
     }
 
+    /// Asks the engine whether this node still owns partitions under these epochs. The result arrives when it has
+    /// confirmed that; there is none if the node does not own them any more.
+    pub fn confirm(&self, needed: impl IntoIterator<Item = (PartitionId, Epoch)>) -> oneshot::Receiver<()> {
+        let (done, confirmed) = oneshot::channel();
+        // The receiver sees that the host has ended.
+        let _ended = self.messages.send(Message::Confirm(needed.into_iter().collect(), done));
+        confirmed
+    }
+
     /// Ends the host at once, as a killed process does.
     pub fn end(&self) {
         // It may have ended.
@@ -274,6 +284,7 @@ struct Running<'c> {
     damaged: BTreeMap<PartitionId, String>,
     /// Partitions that are given up as soon as nothing is under way, or at this time.
     yielding: BTreeMap<PartitionId, u64>,
+    confirmations: confirming::Confirmations,
     is_putting_note: bool,
     is_reading_tail: bool,
     space: space::Space,
@@ -325,6 +336,7 @@ impl<'c> Running<'c> {
             last_ticket: 0,
             damaged: BTreeMap::new(),
             yielding: BTreeMap::new(),
+            confirmations: confirming::Confirmations::default(),
             is_putting_note: false,
             is_reading_tail: false,
             space: space::Space::new(now_ms),
@@ -369,6 +381,7 @@ impl<'c> Running<'c> {
                 _ = ticks.tick() => self.tick(),
             }
             self.flush_lanes();
+            self.confirm_waiting();
             self.follow_node();
             if let Some(stop) = self.node.inspect().stopped {
                 return Ended::Stopped(stop);
@@ -393,6 +406,8 @@ impl<'c> Running<'c> {
             Message::NoteEnded => self.is_putting_note = false,
             Message::Usage(outcome) => self.told_usage(&outcome),
             Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
+            Message::Confirm(needed, done) => self.confirm(needed, done),
+            Message::Checked(checks) => self.checked(checks),
             Message::Leave(done) => self.leave(done),
             Message::End => {}
         }

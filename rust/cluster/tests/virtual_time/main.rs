@@ -2,6 +2,7 @@
 //! two nodes may answer for a partition, and who answers must know everything that was acknowledged.
 
 mod chaos;
+mod fenced_reads;
 mod operators;
 mod scene;
 

@@ -52,6 +52,7 @@ mod write_txn_markers;
 use std::{ops::RangeInclusive, rc::Rc};
 
 use rota_wire::{RequestHeader, versions};
+use tokio::sync::oneshot;
 
 use self::{
     context::{Context, Outcome},
@@ -69,6 +70,8 @@ pub enum Handled {
     Fetch(Box<FetchWait>),
     /// The request's member is paused; it will be handled again.
     Paused,
+    /// The request waits until the engine has confirmed what it reads; it will be handled again.
+    Unconfirmed(oneshot::Receiver<()>),
     /// The answer is in the connection's buffer. A test makes the network drop or delay it.
     Disturbed(Disturbance),
     /// The answer comes later, and a test delays it.
@@ -145,6 +148,12 @@ const KNOW_NO_TOPICS: RangeInclusive<i16> = versions::JOIN_GROUP..=versions::SYN
 
 /// Handles the request in `frame`. An error closes the connection: undecodable bytes get no answer.
 pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
+    if node.cluster().is_some_and(|cluster| cluster.fences_reads())
+        && !client.take_confirmed()
+        && let Some(confirmed) = offset_fetch::confirm(node, frame)?
+    {
+        return Ok(Handled::Unconfirmed(confirmed));
+    }
     let Some(trace) = client.trace() else { return route(node, client, frame) };
     // The requests of authentication have passwords in them.
     if let Ok((header, body)) = RequestHeader::read(frame)

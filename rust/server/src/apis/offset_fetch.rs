@@ -8,9 +8,12 @@ use rota_core::{
 };
 use rota_security::acl::{Operation, ResourceType};
 use rota_wire::{
+    RequestHeader, WireError,
     answers::{self, AskedTopic, FetchIds},
     requests::{FetchGroupBody, OffsetFetchBody, TOPIC_IDS_SINCE, TopicRef},
+    versions,
 };
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
@@ -22,6 +25,7 @@ use crate::{
         access::Access,
         reply::{Beside, FetchAccess, Reply},
     },
+    node::Node,
     topics::Topics,
 };
 
@@ -67,6 +71,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         }
     }
     Ok(context.handled())
+}
+
+/// Asks the engine whether this node still has the groups of the request; `None`: another request, or the node has none.
+pub fn confirm(node: &Node, frame: &[u8]) -> Result<Option<oneshot::Receiver<()>>, WireError> {
+    let (header, body) = RequestHeader::read(frame)?;
+    if header.api.key != versions::OFFSET_FETCH {
+        return Ok(None);
+    }
+    let body = OffsetFetchBody::read(header.version, body)?;
+    Ok(node.confirm(body.groups.iter().map(|group| group.group_id)))
 }
 
 /// Submits a request of a version with one group.

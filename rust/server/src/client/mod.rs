@@ -136,6 +136,8 @@ pub struct Client {
     repeat: RefCell<Option<Box<Repeat>>>,
     /// The group that the client may send heartbeats to, with the version of the ACLs that say so.
     allowed: RefCell<(u64, Vec<u8>)>,
+    /// Whether the engine has confirmed what the next request reads.
+    confirmed: Cell<bool>,
 }
 
 impl Client {
@@ -165,7 +167,18 @@ impl Client {
             principal: OnceCell::new(),
             repeat: RefCell::default(),
             allowed: RefCell::default(),
+            confirmed: Cell::new(false),
         })
+    }
+
+    /// The engine has confirmed what the next request reads.
+    pub fn confirm(&self) {
+        self.confirmed.set(true);
+    }
+
+    /// Whether the engine has confirmed what this request reads. It counts once.
+    pub fn take_confirmed(&self) -> bool {
+        self.confirmed.take()
     }
 
     /// Borrows the unwritten answers.

@@ -30,6 +30,8 @@ pub struct EngineConfig {
     pub node_id: i32,
     /// So long a server is silent before others take its partitions over. The same for all servers of a cluster.
     pub ttl_ms: u64,
+    /// Whether `OffsetFetch` waits until the engine has confirmed that this server still owns the group's partition.
+    pub fences_reads: bool,
 }
 
 impl fmt::Debug for EngineConfig {
@@ -43,6 +45,7 @@ impl fmt::Debug for EngineConfig {
 pub struct Cluster {
     host: Host,
     node_id: i32,
+    fences_reads: bool,
 }
 
 impl Cluster {
@@ -81,7 +84,8 @@ impl Cluster {
             random: Box::new(move || random.draw()),
             on_table,
         };
-        Ok(Cluster { host: Host::start(connect, host)?, node_id: config.node_id })
+        let EngineConfig { node_id, fences_reads, .. } = *config;
+        Ok(Cluster { host: Host::start(connect, host)?, node_id, fences_reads })
     }
 
     /// What the node's thread follows.
@@ -102,6 +106,11 @@ impl Cluster {
     /// The id of this server.
     pub fn node_id(&self) -> i32 {
         self.node_id
+    }
+
+    /// Whether `OffsetFetch` trusts no clock.
+    pub fn fences_reads(&self) -> bool {
+        self.fences_reads
     }
 
     /// Counts for metrics.

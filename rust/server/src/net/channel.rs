@@ -20,7 +20,7 @@ use rota_wire::{
     frame::{LENGTH_BYTES, frame_length},
     versions,
 };
-use tokio::{io::ReadBuf, select};
+use tokio::{io::ReadBuf, select, sync::oneshot};
 
 use super::{connection::Connection, event_loop::EventLoop, handshake::shake_hands, transport::Transport};
 use crate::{
@@ -74,6 +74,8 @@ enum Next {
     Paused,
     /// Write, then authenticate the client again, beginning with the request at the start of the buffer.
     Authenticate,
+    /// Wait until the engine has confirmed what the request at the start of the buffer reads.
+    Unconfirmed(oneshot::Receiver<()>),
     /// Wait for data to fetch.
     Fetch(Box<FetchWait>),
     /// Delay the answer or close, as a network fault demands.
@@ -181,6 +183,7 @@ impl Channel {
                     self.disturb_parked_answer().await?;
                 }
                 Next::Turn | Next::Paused => {}
+                Next::Unconfirmed(confirmed) => self.wait_until_confirmed(confirmed).await?,
                 Next::Fetch(wait) => {
                     self.wait_for_data(*wait).await?;
                     self.disturb_parked_answer().await?;
@@ -304,6 +307,9 @@ impl Channel {
                     return (handled, Next::Close);
                 }
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
+                Ok(Handled::Unconfirmed(confirmed)) => {
+                    return (handled - LENGTH_BYTES - length, Next::Unconfirmed(confirmed));
+                }
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
                 Ok(Handled::Disturbed(disturbance)) => return (handled, Next::Disturbed(disturbance)),
                 Err(WireError::Panicked) => {
@@ -327,6 +333,21 @@ impl Channel {
         let client = Rc::clone(&self.client);
         while holds(&client) && client.ending() == Ending::No {
             self.read_ahead_until(client.notify().notified()).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the engine. Without its confirmation the request is handled as if it came now.
+    async fn wait_until_confirmed(&mut self, confirmed: oneshot::Receiver<()>) -> io::Result<()> {
+        let client = Rc::clone(&self.client);
+        let is_confirmed = async {
+            select! {
+                confirmed = confirmed => confirmed.is_ok(),
+                () = client.notify().notified() => false,
+            }
+        };
+        if self.read_ahead_until(is_confirmed).await? {
+            self.client.confirm();
         }
         Ok(())
     }

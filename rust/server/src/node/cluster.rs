@@ -1,11 +1,12 @@
 //! A node of a cluster of several servers: it takes and loses partitions as the engine says, and answers while its session
 //! lasts (docs/engine-protocol.md §5).
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use rota_cluster::Change;
 use rota_engine::{Epoch, PartitionId};
 use rota_journal::Event;
+use tokio::sync::oneshot;
 
 use super::Node;
 use crate::log::cluster::Cluster;
@@ -33,6 +34,19 @@ impl Node {
             self.lose(partition);
             cluster.session().dropped(PartitionId(partition as i32), Epoch(epoch as i32));
         }
+    }
+
+    /// Asks the engine whether this node still has the partitions of these groups. The result arrives when it has
+    /// confirmed that, or ends if it does not. `None`: nothing is to be asked, because the node has none of them.
+    pub fn confirm<'g>(&self, groups: impl Iterator<Item = &'g str>) -> Option<oneshot::Receiver<()>> {
+        let cluster = self.cluster().filter(|cluster| cluster.fences_reads())?;
+        let held = groups.filter_map(|group| {
+            let partition = self.partition_of(group);
+            let epoch = self.coordinator(partition)?.epoch();
+            Some((PartitionId(partition as i32), Epoch(epoch as i32)))
+        });
+        let held: BTreeSet<_> = held.collect();
+        (!held.is_empty()).then(|| cluster.host().confirm(held))
     }
 
     /// Takes and loses what the engine says. Returns the partitions to load, with their epochs.

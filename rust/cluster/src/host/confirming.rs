@@ -1,0 +1,85 @@
+//! Reads that trust no clock: each waits until the engine has confirmed, after the read arrived, that this node owns its
+//! partitions.
+
+use std::sync::Arc;
+
+use rota_engine::{
+    Body, Epoch, Outcome, PartitionId, Request,
+    node::Phase,
+    requests::{Check, Content, Fence},
+};
+use tokio::{sync::oneshot, task::JoinSet};
+
+use super::Running;
+use crate::messages::{Message, Needed};
+
+/// Reads that wait. A read whose sender is dropped is refused.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    /// They came while a round was under way: it may have begun before them.
+    waiting: Vec<(Needed, oneshot::Sender<()>)>,
+    /// Those of the round that is under way.
+    asked: Vec<(Needed, oneshot::Sender<()>)>,
+}
+
+impl Running<'_> {
+    pub(super) fn confirm(&mut self, needed: Needed, done: oneshot::Sender<()>) {
+        self.confirmations.waiting.push((needed, done));
+    }
+
+    /// Begins a round for all that waits, unless one is under way.
+    pub(super) fn confirm_waiting(&mut self) {
+        if !self.confirmations.asked.is_empty() || self.confirmations.waiting.is_empty() {
+            return;
+        }
+        let node = self.node.inspect();
+        let token_of = |(partition, epoch): &(PartitionId, Epoch)| match node.partitions.get(partition) {
+            Some(Phase::Loading(token)) if token.epoch == *epoch => Some(*token),
+            Some(Phase::Serving(serving)) if serving.token.epoch == *epoch => Some(serving.token),
+            _ => None,
+        };
+        let mut asked = std::mem::take(&mut self.confirmations.waiting);
+        asked.retain(|(needed, done)| !done.is_closed() && needed.iter().all(|each| token_of(each).is_some()));
+        let partitions: Needed = asked.iter().flat_map(|(needed, _)| needed).copied().collect();
+        let mut checks = JoinSet::new();
+        for (partition, epoch) in partitions {
+            let Some(token) = token_of(&(partition, epoch)) else { continue };
+            let request = Request { history: node.view.meta.history, body: Body::Check(Check { partition, token }) };
+            let engine = Arc::clone(&self.engine);
+            checks.spawn_local(async move { (partition, epoch, engine.call(&request).await) });
+        }
+        self.confirmations.asked = asked;
+        let messages = self.shared.messages.clone();
+        tokio::task::spawn_local(async move {
+            // The host may have ended.
+            let _gone = messages.send(Message::Checked(checks.join_all().await));
+        });
+    }
+
+    /// A round is over. What the engine said nothing about is asked again for as long as the node serves it.
+    pub(super) fn checked(&mut self, checks: Vec<(PartitionId, Epoch, Outcome)>) {
+        let (mut held, mut refused) = (Needed::new(), Needed::new());
+        for (partition, epoch, outcome) in checks {
+            match outcome {
+                Outcome::Answered(answer) if answer.content == Content::Fence(Fence::Held) => {
+                    held.insert((partition, epoch));
+                }
+                Outcome::Answered(_) => {
+                    refused.insert((partition, epoch));
+                }
+                Outcome::Unknown | Outcome::SpaceExhausted => {}
+            }
+        }
+        for (needed, done) in std::mem::take(&mut self.confirmations.asked) {
+            if needed.is_subset(&held) {
+                // The client may have gone.
+                let _gone = done.send(());
+            } else if needed.is_disjoint(&refused) {
+                self.confirmations.waiting.push((needed, done));
+            }
+        }
+        for (partition, epoch) in refused {
+            self.dropped(partition, epoch);
+        }
+    }
+}
