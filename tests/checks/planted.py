@@ -33,7 +33,9 @@ def main() -> int:
         parser.error(f"--protocol {options.protocol} has no engine {', '.join(sorted(missing))}: {', '.join(engines)}")
     names = [options.bug] if options.bug else [bug.id for bug in bugs(shown.registry)]
     plant()
-    build({*chosen})
+    build(options.protocol, {*chosen})
+    if false := [engine for engine in chosen if engines[engine]("")]:
+        parser.error(f"{', '.join(false)} finds something without a bug: an edit of the copy changes more than its bug")
     results: dict[str, dict[str, Found | None]] = {}
     with ThreadPoolExecutor(options.workers) as pool:
         for engine in chosen:
@@ -48,12 +50,12 @@ def main() -> int:
     return 1 if unnoticed else 0
 
 
-def build(engines: set[str]) -> None:
+def build(protocol: str, engines: set[str]) -> None:
     """Builds what these engines run."""
-    if "exploration" in engines:
+    if protocol == "classic" and "exploration" in engines:
         found.build()
-    if "simulator" in engines:
-        found.build_simulator()
+    if "simulator" in engines or (protocol == "consumer" and "exploration" in engines):
+        found.build_release()
     if engines & OF_MODULE:
         found.build_module()
 

@@ -41,8 +41,8 @@ def build() -> Path:
     return target / "debug/rota-sim"
 
 
-def build_simulator() -> None:
-    """Builds the planted `rota-sim` once more, as fast as it can be: worlds are long."""
+def build_release() -> None:
+    """Builds the planted `rota-sim` once more, as fast as it can be: for worlds, and consumer groups."""
     command = ["cargo", "build", "--quiet", "--release", "--package", "rota-sim", "--target-dir", str(COPY / "target")]
     subprocess.run(command, cwd=COPY, check=True)
 
@@ -67,7 +67,7 @@ def exploration(bug: str) -> Found | None:
 
 def consumers(bug: str) -> Found | None:
     """The same of groups of the newer protocol, and of conversions, until 1,000 states are known."""
-    said = _said([str(COPY / "target/debug/rota-sim"), "consumers", "all", str(CONSUMER_STATES), "1"], bug)
+    said = _said([str(COPY / "target/release/rota-sim"), "consumers", "all", str(CONSUMER_STATES), "1"], bug)
     if "\n---\n" not in said:
         return None
     tried = sum(int(count) for count in EXPLORED.findall(said))

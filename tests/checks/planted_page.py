@@ -40,7 +40,7 @@ of the run that differs; it is not made smaller.
 | engine | what it is | bounds |
 |---|---|---|
 | recordings | sessions of Apache Kafka 4.4.0 (`tests/protocol`), played to the core; the shortest that differs | all |
-| model | core and Python model in lockstep: consumer groups, and conversions | 200 runs of 60 steps of each |
+| model | core and Python model in lockstep: consumer groups, and conversions | 110 runs of 60 steps of each |
 | exploration | every event in every state, breadth first; steps are events tried | 1,000 states of each of the bounds |
 
 `make planted` makes this page, `python -m tests.checks.planted --protocol consumer --engine NAME` one column of it.

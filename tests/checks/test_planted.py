@@ -1,6 +1,6 @@
 """The planted bugs are in the copy and nowhere else; each was found, and what shows five of them is the shortest way.
 
-`make planted` runs every engine against every bug and writes docs/generated/planted.md.
+`make planted` runs every engine against every bug and writes docs/generated/planted.md and planted-consumers.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,19 @@ from rota.check.differential import volume
 from tests.checks import planted_found as found
 from tests.checks import planted_inside as inside
 from tests.checks import planted_page as page
-from tests.checks.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bugs, plant, planted_core, span_of
+from tests.checks.planting import (
+    CONSUMER_REGISTRY,
+    CORE,
+    SWITCH,
+    VARIABLE,
+    Bug,
+    PlantingError,
+    all_bugs,
+    bugs,
+    plant,
+    planted_core,
+    span_of,
+)
 from tests.checks.tidy import ROOT
 
 # One worker makes the copy and builds it.
@@ -25,12 +37,16 @@ pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(3600)]
 TRAP = re.compile(r"TRAP-(\d+)")
 CLASSIC_TRAPS = {*range(1, 15), 17, 19, 20}
 NAMES = [bug.id for bug in bugs()]
+CONSUMER_NAMES = [bug.id for bug in bugs(CONSUMER_REGISTRY)]
 
 
 def test_every_bug_has_one_place_in_the_core() -> None:
-    planted = planted_core(bugs())
-    assert all(f'crate::planted::is("{name}")' in "".join(planted.values()) for name in NAMES)
-    assert len(set(NAMES)) == len(NAMES) >= 40
+    planted = planted_core(all_bugs())
+    names = NAMES + CONSUMER_NAMES
+    assert all(f'crate::planted::is("{name}")' in "".join(planted.values()) for name in names)
+    assert len(set(names)) == len(names)
+    assert len(NAMES) >= 40
+    assert len(CONSUMER_NAMES) >= 60
 
 
 def test_every_classic_trap_is_planted() -> None:
@@ -51,7 +67,7 @@ def test_a_bug_whose_place_is_gone_or_not_the_only_one_is_refused() -> None:
 
 
 def test_no_build_but_the_copys_has_a_planted_bug() -> None:
-    names = [VARIABLE, "planted::is", *NAMES]
+    names = [VARIABLE, "planted::is", *NAMES, *CONSUMER_NAMES]
     sources = [path for folder in ("rust", "python") for path in (ROOT / folder).rglob("*") if _is_source(path)]
     assert len(sources) > 100
     assert VARIABLE in SWITCH
@@ -75,6 +91,16 @@ def test_the_page_says_what_an_engine_is_and_counts_what_it_found() -> None:
     runs = f"{inside.SEEDS:,} runs of {volume.STEPS_OF_A_RUN} steps"
     examples = f"{inside.EXAMPLES:,} runs of {inside.EXAMPLE_STEPS} steps"
     assert [bounds for bounds in (worlds, states, runs, examples) if bounds not in page.HEAD] == []
+
+
+def test_each_bug_of_the_newer_protocol_was_found_by_two_engines_or_more() -> None:
+    told = page.results(page.CONSUMER)
+    assert list(told) == list(found.CONSUMER_ENGINES), "make planted writes the page"
+    assert [name for name in CONSUMER_NAMES if sum(map(bool, (of[name] for of in told.values()))) < 2] == []
+    assert page.text(told, page.CONSUMER) == page.CONSUMER.path.read_text()
+    states = f"{found.CONSUMER_STATES:,} states"
+    runs = f"{inside.WALK_SEEDS} runs of {volume.STEPS_OF_A_RUN} steps"
+    assert [bounds for bounds in (states, runs) if bounds not in page.CONSUMER.head] == []
 
 
 @pytest.mark.parametrize(
