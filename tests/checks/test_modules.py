@@ -57,7 +57,7 @@ def test_the_transactions_coordinator_imports_from_its_own_layer_and_from_lower_
 def test_the_server_imports_from_its_own_layer_and_from_lower_ones() -> None:
     sources = modules.sources(SERVER)
     layers = modules.declared_layers(sources[""])
-    assert len(layers) == 10
+    assert len(layers) == 11
     assert modules.upward_imports(modules.graph(sources), layers) == []
 
 

@@ -40,7 +40,7 @@ class ClusterPartition(NamedTuple):
     is_held: bool
     #: Which node the plan names.
     planned: int | None
-    #: Which node answers for its groups; None if none does.
+    #: Which node answers for it; None if none does.
     coordinator: int | None
     #: For how long the planned node does not hold it, in milliseconds; None: it does.
     moving_ms: int | None
@@ -71,7 +71,10 @@ class Cluster(NamedTuple):
     cluster_id: str | None
     ttl_ms: int | None
     nodes: list[ClusterNode]
+    #: Of `__consumer_offsets`.
     partitions: list[ClusterPartition]
+    #: Of `__transaction_state`.
+    transaction_partitions: list[ClusterPartition]
     #: Partitions whose content in the engine is damaged, with the damage.
     damaged: list[tuple[int, str]]
     #: Of the engine's fullest member; None before the first answer, and of an engine in memory.
@@ -81,9 +84,10 @@ class Cluster(NamedTuple):
 def described(shown: Mapping[str, Any]) -> Cluster:
     """The cluster in what the compiled half shows."""
     nodes = [ClusterNode(*node) for node in shown["nodes"]]
-    partitions = [ClusterPartition(*partition) for partition in shown["partitions"]]
+    kinds = ("partitions", "transaction_partitions")
+    partitions = {kind: [ClusterPartition(*partition) for partition in shown[kind]] for kind in kinds}
     space = None if shown["space"] is None else Space(*shown["space"])
-    return Cluster(**{**shown, "nodes": nodes, "partitions": partitions, "space": space})
+    return Cluster(**{**shown, "nodes": nodes, **partitions, "space": space})
 
 
 AccessArguments = tuple[str | None, str | None, str | None, tuple[str, str] | None]

@@ -90,7 +90,7 @@ def status(cluster: Reached) -> None:
         "alive": sorted(node_id for node_id, lives in alive.items() if lives),
         "partitions": len(found.partitions),
         "owned": sum(found.owned().values()),
-        "moving": [row.partition for row in found.moving()],
+        "moving": [row.name for row in found.moving()],
         kind: [rendering.member_facts(member) for member in members],
         "alarms": [alarm for _, alarm in alarms],
         "troubles": troubles,
@@ -121,11 +121,11 @@ def describe(
     """
     found, alive = observed(cluster.engine, cluster.tell)
     members, alarms = looking.members(cluster.engine), cluster.engine.alarms()
-    contents: dict[int, tuple[int, int, int]] | None = {} if sizes else None
+    contents: dict[str, tuple[int, int, int]] | None = {} if sizes else None
     if contents is not None:
-        for row in found.partitions:
-            cluster.tell(f"reads partition {row.partition} of {len(found.partitions)}")
-            contents[row.partition] = cluster.engine.content(row.partition)
+        for number, row in enumerate(found.partitions):
+            cluster.tell(f"reads partition {row.name} of {len(found.partitions)}")
+            contents[row.name] = cluster.engine.content(number)
     names = ("entries", "entry_bytes", "snapshot_bytes")
     facts = rendering.cluster_facts(cluster.engine.name, found) | {
         "nodes": [
@@ -135,7 +135,7 @@ def describe(
         ],
         "partitions": [
             rendering.partition_facts(row)
-            | ({} if contents is None else dict(zip(names, contents[row.partition], strict=True)))
+            | ({} if contents is None else dict(zip(names, contents[row.name], strict=True)))
             for row in found.partitions
         ],
         cluster.engine.kind: [rendering.member_facts(member) for member in members],

@@ -33,9 +33,13 @@ class Node(NamedTuple):
     """Its process and the number of its last beat."""
 
 
-class Partition(NamedTuple):
-    """A partition of `__consumer_offsets`."""
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
+
+class Partition(NamedTuple):
+    """A partition of one of the two topics."""
+
+    topic: str
     partition: int
     owner: int | None
     """Which node owns it, or did last."""
@@ -45,6 +49,11 @@ class Partition(NamedTuple):
     planned: int | None
     pin: int | None
     """Where an operator has placed it."""
+
+    @property
+    def name(self) -> str:
+        """The number, after a t if it is one of transactions."""
+        return f"t{self.partition}" if self.topic == TRANSACTIONS else str(self.partition)
 
 
 class Image(NamedTuple):
@@ -57,6 +66,7 @@ class Image(NamedTuple):
     ttl_ms: int
     nodes: dict[int, Node]
     partitions: list[Partition]
+    """As the engine numbers them: of groups, then of transactions."""
     topics: dict[str, list[int] | None]
     """The leader of each partition, by topic; None: a later version of rota wrote it."""
 
@@ -102,7 +112,8 @@ def of_look(look: dict[str, Any]) -> Image:
     """What the compiled half shows, with names."""
     cluster_id, _, ttl_ms = look["settings"] or (None, 0, 0)
     nodes = {row[0]: Node(*row) for row in look["nodes"]}
-    partitions = [Partition(number, *row) for number, row in enumerate(look["partitions"])]
+    kinds = ((GROUPS, "partitions"), (TRANSACTIONS, "transaction_partitions"))
+    partitions = [Partition(topic, number, *row) for topic, kind in kinds for number, row in enumerate(look[kind])]
     return Image(
         look["history"], look["format"], look["revision"], cluster_id, ttl_ms, nodes, partitions, look["topics"]
     )

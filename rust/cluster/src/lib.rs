@@ -7,6 +7,7 @@
 //! | [`Host`] | carries a node's commands out, on a thread of its own |
 //! | [`Session`] | until when the serving thread answers reads, and which partitions it has to take and to lose |
 //! | [`ClusterLog`] | the log under the coordinators, a `FencedLog` |
+//! | [`ProducerIds`] | producer ids that no other node gives |
 //! | [`ClusterTable`] | the cluster as a node sees it |
 //! | [`notes`] | what nodes write beside the protocol: addresses, plan, settings |
 //! | [`planner`] | which node should have which partition |
@@ -39,6 +40,7 @@ pub mod operating;
 mod messages;
 
 mod log;
+mod producer_ids;
 mod session;
 
 // The host.
@@ -50,6 +52,7 @@ pub use engine::{Engine, Pending};
 pub use host::{Connect, Host, HostConfig, OnTable};
 pub use log::ClusterLog;
 pub use memory::{Faults, MemoryEngine, MemoryLink};
+pub use producer_ids::ProducerIds;
 pub use session::{Change, Session};
 pub use stats::{ClusterStats, Handover};
 pub use table::{ClusterTable, NodeRow, PartitionRow, Standing};

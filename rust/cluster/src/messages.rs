@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    ops::Range,
     sync::{Arc, mpsc::SyncSender},
 };
 
@@ -48,6 +49,10 @@ pub(crate) enum Message {
     Confirm(Needed, oneshot::Sender<()>),
     /// The engine was asked whether it owns partitions.
     Checked(Vec<(PartitionId, Epoch, Outcome)>),
+    /// The server needs producer ids.
+    MoreProducerIds,
+    /// A block of producer ids; `None`: the engine did not give one.
+    ProducerIds(Option<Range<i64>>),
     /// Give everything up, and answer when that is done.
     Leave(oneshot::Sender<()>),
     /// End at once, as a killed process does.

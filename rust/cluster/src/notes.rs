@@ -16,6 +16,12 @@ const DRAINED: &str = "drained/";
 const TOPIC: &str = "topic/";
 /// Before the number of a partition that an operator has placed.
 const PIN: &str = "pin/";
+/// The first producer id that no server has taken.
+pub const PRODUCER_IDS: &str = "producer-ids";
+/// The setting of the number of partitions of `__consumer_offsets`.
+pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
+/// The setting of the number of partitions of `__transaction_state`.
+pub const TRANSACTION_PARTITIONS: &str = "transaction.state.log.num.partitions";
 
 /// The name of a node's note.
 pub fn node(id: NodeId) -> String {
@@ -43,13 +49,53 @@ pub fn pin(partition: PartitionId) -> String {
     format!("{PIN}{}", partition.0)
 }
 
+/// The partitions that the nodes of a cluster share. In the engine, those of `__transaction_state` have the numbers after
+/// those of `__consumer_offsets`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Partitions {
+    /// Number of partitions of `__consumer_offsets`.
+    pub groups: u32,
+    /// Number of partitions of `__transaction_state`; 0: a version of rota without them began the cluster.
+    pub transactions: u32,
+}
+
+impl Partitions {
+    /// Number of all partitions.
+    pub const fn count(self) -> u32 {
+        self.groups + self.transactions
+    }
+
+    /// All partitions as the engine numbers them.
+    pub fn all(self) -> impl Iterator<Item = PartitionId> {
+        (0..self.count() as i32).map(PartitionId)
+    }
+
+    /// A partition of `__transaction_state` as the engine numbers it.
+    pub const fn of_transactions(self, partition: u32) -> PartitionId {
+        PartitionId((self.groups + partition) as i32)
+    }
+
+    /// The number in `__transaction_state` of a partition of the engine; `None`: it is one of `__consumer_offsets`.
+    pub fn in_transactions(self, partition: PartitionId) -> Option<u32> {
+        u32::try_from(partition.0).ok()?.checked_sub(self.groups)
+    }
+
+    /// A partition as operators name it, such as `partition 3 of __consumer_offsets`.
+    pub fn name(self, partition: PartitionId) -> String {
+        match self.in_transactions(partition) {
+            None => format!("partition {} of __consumer_offsets", partition.0),
+            Some(number) => format!("partition {number} of __transaction_state"),
+        }
+    }
+}
+
 /// Settings that all nodes of a cluster share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
     /// The cluster id that clients see.
     pub id: String,
-    /// Number of partitions of `__consumer_offsets`.
-    pub partitions: u32,
+    /// The partitions.
+    pub partitions: Partitions,
     /// So long a node is silent before others take its partitions over.
     pub ttl_ms: u64,
 }
@@ -57,8 +103,9 @@ pub struct ClusterSettings {
 impl ClusterSettings {
     /// As a note.
     pub fn written(&self) -> Vec<u8> {
-        let ClusterSettings { id, partitions, ttl_ms } = self;
-        format!("id={id}\noffsets.topic.num.partitions={partitions}\nttl.ms={ttl_ms}\n").into()
+        let ClusterSettings { id, partitions: Partitions { groups, transactions }, ttl_ms } = self;
+        let partitions = format!("{OFFSETS_PARTITIONS}={groups}\n{TRANSACTION_PARTITIONS}={transactions}\n");
+        format!("id={id}\n{partitions}ttl.ms={ttl_ms}\n").into()
     }
 
     /// From a note; `None` if it is none.
@@ -67,7 +114,10 @@ impl ClusterSettings {
         let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         Some(ClusterSettings {
             id: field("id")?,
-            partitions: field("offsets.topic.num.partitions")?.parse().ok()?,
+            partitions: Partitions {
+                groups: field(OFFSETS_PARTITIONS)?.parse().ok()?,
+                transactions: field(TRANSACTION_PARTITIONS).map_or(Some(0), |count| count.parse().ok())?,
+            },
             ttl_ms: field("ttl.ms")?.parse().ok()?,
         })
     }
@@ -216,14 +266,28 @@ mod tests {
 
     #[test]
     fn notes_are_read_as_they_were_written() {
-        let settings = ClusterSettings { id: "abc".to_owned(), partitions: 16, ttl_ms: 5_000 };
+        let partitions = Partitions { groups: 16, transactions: 8 };
+        let settings = ClusterSettings { id: "abc".to_owned(), partitions, ttl_ms: 5_000 };
         assert_eq!(ClusterSettings::read(&settings.written()), Some(settings));
+        let older = ClusterSettings::read(b"id=abc\noffsets.topic.num.partitions=16\nttl.ms=5000\n").unwrap();
+        assert_eq!(older.partitions, Partitions { groups: 16, transactions: 0 });
         let addresses = vec![Address { listener: "PLAINTEXT".to_owned(), host: "::1".to_owned(), port: 9092 }];
         let info = NodeInfo { addresses, version: "1.2".to_owned(), state: NodeState::Leaving, started_ms: 7 };
         assert_eq!(NodeInfo::read(&info.written()), Some(info));
         let plan = Plan(vec![Some(NodeId(1)), None, Some(NodeId(30))]);
         assert_eq!(plan.written(), b"1,-1,30");
         assert_eq!(Plan::read(&plan.written()), Some(plan));
+    }
+
+    #[test]
+    fn partitions_of_transactions_come_after_those_of_groups() {
+        let partitions = Partitions { groups: 4, transactions: 2 };
+        assert_eq!(partitions.all().last(), Some(PartitionId(5)));
+        assert_eq!(partitions.of_transactions(1), PartitionId(5));
+        assert_eq!(partitions.in_transactions(PartitionId(5)), Some(1));
+        assert_eq!(partitions.in_transactions(PartitionId(3)), None);
+        assert_eq!(partitions.name(PartitionId(3)), "partition 3 of __consumer_offsets");
+        assert_eq!(partitions.name(PartitionId(4)), "partition 0 of __transaction_state");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn undrain(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
 
 fn partition_of(view: &View, partition: PartitionId) -> Result<(), Refused> {
     let settings = view.notes.get(notes::CLUSTER).and_then(|note| ClusterSettings::read(note));
-    let partitions = settings.map_or(0, |settings| settings.partitions);
+    let partitions = settings.map_or(0, |settings| settings.partitions.groups);
     let is_known = u32::try_from(partition.0).is_ok_and(|number| number < partitions);
     if is_known { Ok(()) } else { Err(Refused::UnknownPartition(partition, partitions)) }
 }
@@ -114,11 +114,13 @@ mod tests {
     use rota_engine::{Epoch, HistoryId, Incarnation, Part, Store};
 
     use super::*;
-    use crate::notes::NodeInfo;
+    use crate::notes::{NodeInfo, Partitions};
+
+    const PARTITIONS: Partitions = Partitions { groups: 4, transactions: 2 };
 
     fn view(nodes: &[(i32, NodeState)]) -> View {
         let mut view = Store::new(HistoryId(1)).view;
-        let settings = ClusterSettings { id: "c".to_owned(), partitions: 4, ttl_ms: 5_000 };
+        let settings = ClusterSettings { id: "c".to_owned(), partitions: PARTITIONS, ttl_ms: 5_000 };
         view.notes.insert(notes::CLUSTER.to_owned(), settings.written());
         for (id, state) in nodes {
             let info = NodeInfo { state: *state, ..NodeInfo::default() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rota_assign::{NOBODY, Problem, Scratch, sticky};
 use rota_engine::{NodeId, PartitionId};
 
-use crate::notes::Plan;
+use crate::notes::{Partitions, Plan};
 
 /// Partitions that move for balance at a time.
 const MOVES_MAX: usize = 5;
@@ -23,22 +23,24 @@ pub struct Situation<'a> {
     pub pins: &'a BTreeMap<PartitionId, NodeId>,
     /// Whether no node has come or gone for a while, so that partitions may move for balance.
     pub is_settled: bool,
-    /// Number of partitions.
-    pub partitions: u32,
+    /// The partitions.
+    pub partitions: Partitions,
 }
 
 impl Situation<'_> {
     /// The next plan. A partition whose node is gone moves at once. For balance a few move at a time.
     pub fn planned(&self) -> Plan {
         let index = |node: NodeId| self.members.binary_search(&node).ok().map(|at| at as u32);
-        let all = || (0..self.partitions as i32).map(PartitionId);
+        let all = || self.partitions.all();
         let of = |partition: PartitionId| {
             let pinned = self.pins.get(&partition).copied().and_then(index);
             let planned = self.plan.node_of(partition).and_then(index);
             pinned.or(planned).or_else(|| self.holders.get(&partition).copied().and_then(index))
         };
         let present: Vec<u32> = all().map(|partition| of(partition).unwrap_or(NOBODY)).collect();
-        let balanced = balanced(self.members.len() as u32, &present);
+        // Each node has its share of both topics.
+        let (groups, transactions) = present.split_at(self.partitions.groups as usize);
+        let balanced = [groups, transactions].map(|of_topic| balanced(self.members.len() as u32, of_topic)).concat();
         let under_way = all().filter(|partition| {
             let planned = self.plan.node_of(*partition);
             planned.is_some() && self.holders.get(partition).is_some_and(|holder| Some(*holder) != planned)
@@ -85,7 +87,7 @@ mod tests {
         let holders = plan.0.iter().enumerate().filter_map(|(at, node)| Some((PartitionId(at as i32), (*node)?)));
         let holders = holders.collect();
         let pins = pins.iter().map(|(partition, node)| (PartitionId(*partition), NodeId(*node))).collect();
-        let partitions = plan.0.len() as u32;
+        let partitions = Partitions { groups: plan.0.len() as u32, transactions: 0 };
         let situation =
             Situation { members: &members, plan: &plan, holders: &holders, pins: &pins, is_settled, partitions };
         situation.planned().0.iter().map(|node| node.map_or(-1, |node| node.0)).collect()
@@ -128,6 +130,18 @@ mod tests {
     fn a_pin_holds_while_its_node_is_there() {
         assert_eq!(plan(&[1, 2], &[1, 2, 1, 2], true, &[(0, 2)])[0], 2);
         assert_eq!(plan(&[1], &[2, 1], true, &[(0, 2)]), [1, 1]);
+    }
+
+    #[test]
+    fn each_node_has_its_share_of_both_topics() {
+        let (plan, holders, pins) = (Plan(vec![Some(NodeId(1)); 8]), BTreeMap::new(), BTreeMap::new());
+        let partitions = Partitions { groups: 4, transactions: 4 };
+        let members = [NodeId(1), NodeId(2)];
+        let situation =
+            Situation { members: &members, plan: &plan, holders: &holders, pins: &pins, is_settled: true, partitions };
+        let next = situation.planned().0;
+        let moved = |of_topic: &[Option<NodeId>]| of_topic.iter().filter(|node| **node == Some(NodeId(2))).count();
+        assert_eq!((moved(&next[..4]), moved(&next[4..])), (2, 2));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct NodeRow {
     pub is_drained: bool,
 }
 
-/// A partition of `__consumer_offsets`.
+/// A partition of `__consumer_offsets` or `__transaction_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionRow {
     /// The owner, or the last one.
@@ -61,7 +61,7 @@ pub struct ClusterTable {
     pub settings: Option<ClusterSettings>,
     /// The nodes, by id.
     pub nodes: Vec<NodeRow>,
-    /// The partitions.
+    /// The partitions as the engine numbers them: of `__consumer_offsets`, then of `__transaction_state`.
     pub partitions: Vec<PartitionRow>,
     /// The notes of all topics, by topic.
     pub topics: BTreeMap<String, Vec<u8>>,
@@ -82,8 +82,14 @@ impl ClusterTable {
     }
 
     /// Which node answers for a partition.
-    pub fn coordinator_of(&self, partition: u32) -> Option<NodeId> {
-        self.partitions.get(partition as usize)?.coordinator
+    pub fn coordinator_of(&self, partition: PartitionId) -> Option<NodeId> {
+        self.partitions.get(usize::try_from(partition.0).ok()?)?.coordinator
+    }
+
+    /// The partitions of `__consumer_offsets`, and those of `__transaction_state`.
+    pub fn by_topic(&self) -> (&[PartitionRow], &[PartitionRow]) {
+        let groups = self.settings.as_ref().map_or(0, |settings| settings.partitions.groups as usize);
+        self.partitions.split_at_checked(groups).unwrap_or_default()
     }
 }
 

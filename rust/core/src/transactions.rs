@@ -24,6 +24,11 @@ impl Coordinator {
         self.pending_offsets.of_group(group_id)
     }
 
+    /// Returns the epoch of a producer's open transaction with offsets in this partition; `None`: it has none.
+    pub fn pending_epoch(&self, producer_id: i64) -> Option<i16> {
+        self.pending_offsets.open().get(&producer_id).map(|open| open.producer_epoch)
+    }
+
     /// Stores offsets that the transaction of their producer decides about.
     pub(crate) fn txn_offset_commit(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &TxnOffsetCommit<'_>) {
         if let Err(error) = self.may_commit_in_transaction(request) {

@@ -216,7 +216,9 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
         let moving_ms = row.moving_since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
         (id(row.owner), row.epoch, row.is_held, id(row.planned), id(row.coordinator), moving_ms)
     };
-    shown.set_item("partitions", table.partitions.iter().map(partition).collect::<Vec<_>>())?;
+    let (groups, transactions) = table.by_topic();
+    shown.set_item("partitions", groups.iter().map(partition).collect::<Vec<_>>())?;
+    shown.set_item("transaction_partitions", transactions.iter().map(partition).collect::<Vec<_>>())?;
     let damaged: Vec<_> = table.damaged.iter().map(|(partition, damage)| (partition.0, damage.clone())).collect();
     shown.set_item("damaged", damaged)?;
     let space = cluster.stats().space;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pyo3::{exceptions::PyOSError, prelude::*, types::PyDict};
 use rota_cluster::{
-    notes::{self, ClusterSettings, Plan},
+    notes::{self, ClusterSettings, Partitions, Plan},
     operating::{ChangeError, Member, Operator},
     operator::{self, Refused},
 };
@@ -55,7 +55,8 @@ fn member(member: &Member) -> MemberRow {
 fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     let settings = view.notes.get(notes::CLUSTER).and_then(|note| ClusterSettings::read(note));
-    let settings = settings.map(|settings| (settings.id, settings.partitions, settings.ttl_ms));
+    let partitions = settings.as_ref().map_or_else(Partitions::default, |settings| settings.partitions);
+    let settings = settings.map(|settings| (settings.id, settings.partitions.groups, settings.ttl_ms));
     shown.set_item("history", format!("{:032x}", view.meta.history.0))?;
     shown.set_item("format", view.meta.format)?;
     shown.set_item("revision", view.revision.0)?;
@@ -73,8 +74,8 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
     };
     shown.set_item("nodes", infos.iter().map(node).collect::<Vec<_>>())?;
     let (plan, pins) = (Plan::of(view), notes::pins(view));
-    let partition = |number: i32| {
-        let (at, part) = (PartitionId(number), view.parts.get(&PartitionId(number)));
+    let partition = |at: PartitionId| {
+        let part = view.parts.get(&at);
         let is_held = part.is_some_and(|part| {
             let runs = view.nodes.get(&part.node).is_some_and(|known| known.incarnation == part.incarnation);
             part.held && runs
@@ -84,8 +85,10 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
         let id = |node: NodeId| node.0;
         (owner, epoch, is_held, plan.node_of(at).map(id), pins.get(&at).copied().map(id))
     };
-    let partitions = settings.map_or(0, |(_, partitions, _)| partitions as i32);
-    shown.set_item("partitions", (0..partitions).map(partition).collect::<Vec<_>>())?;
+    let (groups, transactions): (Vec<_>, Vec<_>) =
+        partitions.all().partition(|at| partitions.in_transactions(*at).is_none());
+    shown.set_item("partitions", groups.into_iter().map(partition).collect::<Vec<_>>())?;
+    shown.set_item("transaction_partitions", transactions.into_iter().map(partition).collect::<Vec<_>>())?;
     let topics = notes::topics(view);
     let leaders: BTreeMap<&String, Option<Vec<i32>>> =
         topics.iter().map(|(name, note)| (name, leaders_in_note(note))).collect();

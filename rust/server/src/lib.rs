@@ -18,6 +18,7 @@
 //! | `client/` | the reply path to a client: the destination of answers, and the trace |
 //! | `topics/` | the topic table and messages, without connections |
 //! | `transactions/` | the coordinators of transactions, which all nodes share, and their log |
+//! | `peers/` | what a server of a cluster asks the other ones |
 //! | `log/` | the log under `__consumer_offsets`, and the data directory |
 //! | `base/` | time, random bits, settings, errors, addresses, partition owners, metrics |
 //!
@@ -33,6 +34,8 @@
 mod base;
 
 mod log;
+
+mod peers;
 
 pub mod topics;
 

@@ -9,6 +9,7 @@
 //! closes the connection (docs/protocol.md §17.2).
 
 pub mod answers;
+pub mod between_servers;
 pub mod body;
 pub mod consumer_groups;
 pub mod discovery;

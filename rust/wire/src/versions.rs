@@ -173,7 +173,7 @@ pub static SASL_APIS: [Api; 2] =
 /// The APIs of transactions, by key, which every server but one of a cluster advertises (docs/transactions.md).
 /// `AddPartitionsToTxn` 4 and 5 are for brokers only.
 pub static TRANSACTION_APIS: [Api; 8] = [
-    api(ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 3, 3),
+    api(ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, 3),
     api(ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3),
     api(END_TXN, "EndTxn", 0, 5, 3),
     api(WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, 1),

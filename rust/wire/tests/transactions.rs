@@ -5,19 +5,25 @@ use std::ops::RangeInclusive;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DescribeTransactionsRequest, EndTxnRequest,
-        ListTransactionsRequest, ProducerId, TopicName, TransactionalId, TxnOffsetCommitRequest,
+        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, DescribeTransactionsRequest,
+        EndTxnRequest, ListTransactionsRequest, ProducerId, TopicName, TransactionalId, TxnOffsetCommitRequest,
         WriteTxnMarkersRequest,
-        add_partitions_to_txn_request::AddPartitionsToTxnTopic,
+        add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction},
+        add_partitions_to_txn_response::{
+            AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
+        },
         txn_offset_commit_request::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic},
         write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
     },
     protocol::{Decodable, Encodable, Request, StrBytes},
 };
+use rota_core::error::ErrorCode;
 use rota_wire::{
-    WireError, decode_body,
+    RequestHeader, WireError, Writer,
+    between_servers::{self, SentAdmission, SentMarker},
+    decode_body,
     requests::TopicRef,
-    transactions::{TxnOffsetCommitBody, WriteTxnMarkersBody},
+    transactions::{TxnOffsetCommitBody, WriteTxnMarkersBody, write_txn_markers},
     versions::{self, TRANSACTION_APIS},
 };
 
@@ -44,10 +50,18 @@ fn check<Q: Request + Encodable + Decodable + PartialEq + std::fmt::Debug>(reque
 
 #[test]
 fn requests_of_transactions_are_decoded_whole_and_refused_if_they_are_cut() {
-    check(|_| {
+    check(|version| {
         let topic = AddPartitionsToTxnTopic::default()
             .with_name(TopicName(StrBytes::from_static_str("t")))
             .with_partitions(vec![0, 1]);
+        if version > 3 {
+            let transaction = AddPartitionsToTxnTransaction::default()
+                .with_transactional_id(id())
+                .with_producer_id(ProducerId(7))
+                .with_verify_only(true)
+                .with_topics(vec![topic]);
+            return AddPartitionsToTxnRequest::default().with_transactions(vec![transaction]);
+        }
         AddPartitionsToTxnRequest::default()
             .with_v3_and_below_transactional_id(id())
             .with_v3_and_below_producer_id(ProducerId(7))
@@ -165,4 +179,65 @@ fn markers_are_read_in_every_version() {
     let second = [&body[..end], &[2], &body[end..]].concat();
     assert_eq!(WriteTxnMarkersBody::read(2, &second).unwrap().markers[0].transaction_version, 2);
     assert!(WriteTxnMarkersBody::read(0, &body).is_err());
+}
+
+#[test]
+fn what_servers_send_each_other_is_what_kafka_protocol_reads() {
+    let marker = SentMarker {
+        topic: "t",
+        partition: 3,
+        producer_id: 7,
+        producer_epoch: 1,
+        coordinator_epoch: 5,
+        is_commit: true,
+        transaction_version: 2,
+    };
+    let frame = between_servers::markers(9, &[marker, SentMarker { topic: "u", is_commit: false, ..marker }]);
+    let (header, body) = RequestHeader::read(&frame[4..]).unwrap();
+    assert_eq!((header.api.key, header.version, header.correlation_id), (versions::WRITE_TXN_MARKERS, 2, 9));
+    let read = WriteTxnMarkersBody::read(2, body).unwrap();
+    let found: Vec<_> =
+        read.markers.iter().map(|one| (one.topics[0].0, one.is_commit, one.transaction_version)).collect();
+    assert_eq!(found, [("t", true, 2), ("u", false, 2)]);
+    assert_eq!(
+        (read.markers[0].producer_id, read.markers[0].coordinator_epoch, &read.partitions[..]),
+        (7, 5, &[3, 3][..])
+    );
+    let admission = SentAdmission {
+        transactional_id: "pay",
+        producer_id: 7,
+        producer_epoch: 1,
+        is_verify_only: true,
+        partitions: vec![("t", 0), ("t", 1)],
+    };
+    let frame = between_servers::admissions(9, &[admission]);
+    let (header, body) = RequestHeader::read(&frame[4..]).unwrap();
+    let read: AddPartitionsToTxnRequest =
+        decode_body(header.api.key, header.version, &Bytes::copy_from_slice(body)).unwrap();
+    let transaction = &read.transactions[0];
+    assert_eq!((transaction.transactional_id.as_str(), transaction.verify_only), ("pay", true));
+    assert_eq!(transaction.topics.iter().map(|topic| topic.partitions[0]).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn the_answers_of_other_servers_are_read_in_the_order_of_the_request_and_refused_if_they_are_cut() {
+    let mut answer = BytesMut::from(&[0, 0, 0, 9, 0][..]);
+    let of_topic = |code| (Box::from("t"), vec![(0, code)]);
+    let results = [(7, vec![of_topic(ErrorCode::None)]), (8, vec![of_topic(ErrorCode::TransactionCoordinatorFenced)])];
+    write_txn_markers(&mut Writer::new(&mut answer, true), &results);
+    assert_eq!(between_servers::marker_codes(&answer, 9), Ok(vec![0, 52]));
+    assert!(between_servers::marker_codes(&answer, 8).is_err(), "the answer to another request");
+    for end in 0..answer.len() {
+        assert!(between_servers::marker_codes(&answer[..end], 9).is_err(), "the first {end} bytes");
+    }
+    let partition = |code| AddPartitionsToTxnPartitionResult::default().with_partition_error_code(code);
+    let topic = AddPartitionsToTxnTopicResult::default().with_results_by_partition(vec![partition(0), partition(51)]);
+    let result = AddPartitionsToTxnResult::default().with_topic_results(vec![topic]);
+    let mut answer = BytesMut::from(&[0, 0, 0, 9, 0][..]);
+    let response = AddPartitionsToTxnResponse::default().with_results_by_transaction(vec![result]);
+    response.encode(&mut answer, 5).unwrap();
+    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(vec![0, 51]));
+    let mut answer = BytesMut::from(&[0, 0, 0, 9, 0][..]);
+    AddPartitionsToTxnResponse::default().with_error_code(31).encode(&mut answer, 5).unwrap();
+    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(vec![]));
 }

@@ -12,7 +12,7 @@ use super::{Connect, HostConfig, Shared, appends};
 use crate::{
     engine::Engine,
     messages::Message,
-    notes::{self, ClusterSettings, NodeState},
+    notes::{self, ClusterSettings, NodeState, Partitions},
     table::{ClusterTable, Standing},
 };
 
@@ -151,23 +151,37 @@ async fn agree(
     config: &HostConfig,
 ) -> Result<ClusterSettings, Obstacle> {
     let bad = || Obstacle::Refused("the engine's note `cluster` is not one of this version of rota".to_owned());
-    let known = if let Some(note) = view.notes.get(notes::CLUSTER) {
-        ClusterSettings::read(note).ok_or_else(bad)?
-    } else {
-        let id = config.cluster_id.clone();
-        let first = ClusterSettings { id, partitions: config.partitions, ttl_ms: config.ttl_ms };
-        let put = PutNote { name: notes::CLUSTER.to_owned(), seen: None, value: Some(first.written()) };
-        match ask(engine, history, Body::Note(put)).await? {
-            Content::NotePut(NotePut::Written) => first,
-            Content::NotePut(NotePut::Refused(Some(note))) => ClusterSettings::read(&note).ok_or_else(bad)?,
-            other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
+    let seen = view.notes.get(notes::CLUSTER);
+    let known = match seen.map(|note| ClusterSettings::read(note).ok_or_else(bad)).transpose()? {
+        Some(known) if known.partitions.transactions > 0 => known,
+        begun => {
+            let first = begun.unwrap_or_else(|| ClusterSettings {
+                id: config.cluster_id.clone(),
+                partitions: config.partitions,
+                ttl_ms: config.ttl_ms,
+            });
+            // A version of rota without transactions may have begun the cluster.
+            let transactions = config.partitions.transactions;
+            let mine = ClusterSettings { partitions: Partitions { transactions, ..first.partitions }, ..first };
+            let value = Some(mine.written());
+            let put = PutNote { name: notes::CLUSTER.to_owned(), seen: seen.cloned(), value };
+            match ask(engine, history, Body::Note(put)).await? {
+                Content::NotePut(NotePut::Written) => mine,
+                Content::NotePut(NotePut::Refused(Some(note))) => ClusterSettings::read(&note).ok_or_else(bad)?,
+                other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
+            }
         }
     };
-    if known.partitions != config.partitions {
-        let (has, mine) = (known.partitions, config.partitions);
-        return Err(Obstacle::Refused(format!(
-            "the cluster has {has} partitions of __consumer_offsets, this server {mine}: set offsets.topic.num.partitions={has}"
-        )));
+    let (has, mine) = (known.partitions, config.partitions);
+    for (has, mine, topic, setting) in [
+        (has.groups, mine.groups, "__consumer_offsets", notes::OFFSETS_PARTITIONS),
+        (has.transactions, mine.transactions, "__transaction_state", notes::TRANSACTION_PARTITIONS),
+    ] {
+        if has != mine {
+            return Err(Obstacle::Refused(format!(
+                "the cluster has {has} partitions of {topic}, this server {mine}: set {setting}={has}"
+            )));
+        }
     }
     if known.ttl_ms != config.ttl_ms {
         let (has, mine) = (known.ttl_ms, config.ttl_ms);

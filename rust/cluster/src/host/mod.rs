@@ -48,7 +48,8 @@ use crate::{
     log::{ClusterLog, Shelf},
     members::Members,
     messages::Message,
-    notes::{NodeInfo, NodeState, Plan},
+    notes::{NodeInfo, NodeState, Partitions, Plan},
+    producer_ids::{ProducerIds, reserve},
     session::Session,
     stats::ClusterStats,
     table::{ClusterTable, Standing, reason},
@@ -71,8 +72,8 @@ pub struct HostConfig {
     pub directory: Directory,
     /// So long a node is silent before others take its partitions over. The same for all nodes of a cluster.
     pub ttl_ms: u64,
-    /// Number of partitions of `__consumer_offsets`. The same for all nodes of a cluster.
-    pub partitions: u32,
+    /// The partitions. The same for all nodes of a cluster.
+    pub partitions: Partitions,
     /// `message.max.bytes`.
     pub batch_bytes_max: usize,
     /// A partition whose append has no outcome for so long is given up, and claimed again.
@@ -96,6 +97,8 @@ pub struct Host {
     pub session: Arc<Session>,
     /// The log under the coordinators.
     pub log: Arc<ClusterLog>,
+    /// Producer ids.
+    pub producer_ids: Arc<ProducerIds>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
     stats: Arc<Mutex<ClusterStats>>,
     messages: UnboundedSender<Message>,
@@ -123,18 +126,20 @@ impl Host {
         let log = Arc::new(ClusterLog {
             shelf: Arc::clone(&shelf),
             host: messages.clone(),
-            partitions: config.partitions,
+            partitions: config.partitions.count(),
             batch_bytes_max: config.batch_bytes_max,
         });
         let (table, stats) = (Arc::<Mutex<Arc<ClusterTable>>>::default(), Arc::<Mutex<ClusterStats>>::default());
+        let producer_ids = Arc::new(ProducerIds::new(messages.clone()));
         let shared = Shared {
             session: Arc::clone(&session),
+            producer_ids: Arc::clone(&producer_ids),
             shelf,
             table: Arc::clone(&table),
             stats: Arc::clone(&stats),
             messages: messages.clone(),
         };
-        let host = Host { session, log, table, stats, messages, thread: None };
+        let host = Host { session, log, producer_ids, table, stats, messages, thread: None };
         (host, move || Box::pin(run(connect, config, shared, inbox)))
     }
 
@@ -194,6 +199,7 @@ impl Drop for Host {
 /// What the handle and the running host share.
 struct Shared {
     session: Arc<Session>,
+    producer_ids: Arc<ProducerIds>,
     shelf: Arc<Shelf>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
     stats: Arc<Mutex<ClusterStats>>,
@@ -286,6 +292,7 @@ struct Running<'c> {
     yielding: BTreeMap<PartitionId, u64>,
     confirmations: confirming::Confirmations,
     is_putting_note: bool,
+    is_reserving_ids: bool,
     is_reading_tail: bool,
     space: space::Space,
     /// Partitions that the planned node does not hold, and since when.
@@ -338,6 +345,7 @@ impl<'c> Running<'c> {
             yielding: BTreeMap::new(),
             confirmations: confirming::Confirmations::default(),
             is_putting_note: false,
+            is_reserving_ids: false,
             is_reading_tail: false,
             space: space::Space::new(now_ms),
             moving: BTreeMap::new(),
@@ -353,6 +361,9 @@ impl<'c> Running<'c> {
 
     async fn serve(&mut self, inbox: &mut UnboundedReceiver<Message>) -> Ended {
         self.views.mark_changed();
+        // Ids of a history that was lost may be given again.
+        self.shared.producer_ids.drop_rest();
+        self.reserve_producer_ids();
         let pause = Duration::from_millis((self.cluster.ttl_ms / 50).clamp(5, 100));
         let mut ticks = tokio::time::interval(pause);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -404,6 +415,11 @@ impl<'c> Running<'c> {
             }
             Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
             Message::NoteEnded => self.is_putting_note = false,
+            Message::MoreProducerIds => self.reserve_producer_ids(),
+            Message::ProducerIds(block) => {
+                self.is_reserving_ids = false;
+                block.into_iter().for_each(|block| self.shared.producer_ids.put(block));
+            }
             Message::Usage(outcome) => self.told_usage(&outcome),
             Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
             Message::Confirm(needed, done) => self.confirm(needed, done),
@@ -438,14 +454,16 @@ impl<'c> Running<'c> {
             }
             Command::Damaged(partition, damage) => {
                 let damage = format!("its content in the engine is damaged: {damage:?}");
-                eprintln!("rota: partition {} of __consumer_offsets is not served: {damage}", partition.0);
+                eprintln!("rota: {} is not served: {damage}", self.cluster.partitions.name(partition));
                 self.damaged.insert(partition, damage);
             }
             Command::Applied { base_offset, tickets, partition } => self.applied(partition, base_offset, &tickets),
             Command::Refused(ticket, refusal) => self.refused(ticket, refusal),
             // Reads are gated by the session. What the node owns afterwards says the rest.
             Command::Read(..) | Command::Unload(..) | Command::SnapshotDone(..) | Command::Released(_) => {}
-            Command::Stopped(stop) => eprintln!("rota: this node stops answering for groups: {}", reason(stop)),
+            Command::Stopped(stop) => {
+                eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop))
+            }
         }
     }
 
@@ -506,6 +524,20 @@ impl<'c> Running<'c> {
             }
             // The caller may have given up.
             let _gone = answer.send(written);
+        });
+    }
+
+    fn reserve_producer_ids(&mut self) {
+        if std::mem::replace(&mut self.is_reserving_ids, true) {
+            return;
+        }
+        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (history, view) = (self.node.inspect().history, self.node.inspect().view.clone());
+        let (process, from) = (self.incarnation, self.shared.producer_ids.end());
+        tokio::task::spawn_local(async move {
+            let block = reserve(&*engine, history, process, &view, from).await;
+            // The host may have ended.
+            let _gone = messages.send(Message::ProducerIds(block));
         });
     }
 

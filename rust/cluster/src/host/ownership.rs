@@ -183,7 +183,7 @@ impl Running<'_> {
         if self.leaving.is_some() {
             return;
         }
-        for partition in (0..self.cluster.partitions as i32).map(PartitionId) {
+        for partition in self.cluster.partitions.all() {
             let phases = self.node.inspect().partitions.values();
             if phases.filter(|phase| matches!(phase, Phase::Claiming(_) | Phase::Loading(_))).count() >= LOADS_MAX {
                 return;
@@ -283,8 +283,8 @@ impl Running<'_> {
             NodeRow { id: *id, info: info.clone(), is_alive, is_drained: notes::is_drained(view, *id) }
         };
         let nodes: Vec<NodeRow> = infos.iter().map(row).collect();
-        let mut partitions = Vec::with_capacity(self.cluster.partitions as usize);
-        for partition in (0..self.cluster.partitions as i32).map(PartitionId) {
+        let mut partitions = Vec::with_capacity(self.cluster.partitions.count() as usize);
+        for partition in self.cluster.partitions.all() {
             let mut row = partition_row(view, &self.plan, &nodes, partition);
             let is_there =
                 row.is_held && row.owner == row.coordinator && row.planned.is_none_or(|it| Some(it) == row.owner);

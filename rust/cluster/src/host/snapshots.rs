@@ -60,7 +60,7 @@ impl Running<'_> {
         let (upto, chunks) = match compacted {
             Ok(compacted) => compacted,
             Err(reason) => {
-                eprintln!("rota: partition {} of __consumer_offsets is not compacted: {reason}", partition.0);
+                eprintln!("rota: {} is not compacted: {reason}", self.cluster.partitions.name(partition));
                 (feed.tail_bytes, feed.tail_entries) = (0, 0);
                 return;
             }

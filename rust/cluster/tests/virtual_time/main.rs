@@ -269,12 +269,29 @@ fn a_second_server_under_the_same_id_waits_and_takes_nothing() {
 fn a_server_with_other_settings_says_what_to_change() {
     run(|| async {
         let mut scene = one_node().await;
-        scene.start_with(2, |config| config.partitions = 50);
+        scene.start_with(2, |config| config.partitions.groups = 50);
         scene.start_with(3, |config| config.ttl_ms = 9_000);
+        scene.start_with(4, |config| config.partitions.transactions = 50);
         scene.pass(1_000).await;
         let trouble = |id: i32| scene.processes[&id].host.table().trouble.clone().unwrap();
-        assert!(trouble(2).contains("set offsets.topic.num.partitions=4"), "{}", trouble(2));
+        assert!(trouble(2).contains("set offsets.topic.num.partitions=2"), "{}", trouble(2));
+        assert!(trouble(4).contains("set transaction.state.log.num.partitions=2"), "{}", trouble(4));
         assert!(trouble(3).contains("TTL of 5000 ms"), "{}", trouble(3));
+    });
+}
+
+#[test]
+fn a_cluster_of_a_version_without_transactions_gets_their_partitions() {
+    run(|| async {
+        let mut scene = Scene::new();
+        let note = b"id=older\noffsets.topic.num.partitions=2\nttl.ms=5000\n".to_vec();
+        let put = rota_engine::requests::PutNote { name: "cluster".to_owned(), seen: None, value: Some(note) };
+        let body = rota_engine::Body::Note(put);
+        scene.engine.carry_out(&rota_engine::Request { history: rota_engine::HistoryId(7), body });
+        scene.start(1);
+        scene.until(1_000, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+        assert_eq!(scene.processes[&1].host.table().settings.as_ref().unwrap().id, "older");
     });
 }
 

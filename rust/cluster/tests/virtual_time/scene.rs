@@ -15,7 +15,7 @@ use std::{
 
 use rota_cluster::{
     Change, ClusterLog, Connect, Engine, Host, HostConfig, MemoryEngine, MemoryLink, Pending, Session, SessionClock,
-    notes::{self, Address, NodeInfo},
+    notes::{self, Address, NodeInfo, Partitions},
 };
 use rota_engine::{Directory, HistoryId, NodeId};
 use rota_log::{Append, BatchKind, Completions, FencedLog, LogRecord, Operation};
@@ -27,6 +27,8 @@ use tokio::{
 
 pub const TTL_MS: u64 = 5_000;
 pub const PARTITIONS: u32 = 4;
+/// Half of them are of transactions.
+const BY_TOPIC: Partitions = Partitions { groups: 2, transactions: 2 };
 
 /// A future that is not polled while it is paused, as a stopped process.
 struct Pausable<F> {
@@ -114,7 +116,7 @@ impl Scene {
             node: NodeId(id),
             directory: Directory(id as u128),
             ttl_ms: TTL_MS,
-            partitions: PARTITIONS,
+            partitions: BY_TOPIC,
             batch_bytes_max: 1 << 20,
             append_timeout_ms: 5_000,
             info: NodeInfo { addresses: vec![address], version: "1".to_owned(), ..NodeInfo::default() },

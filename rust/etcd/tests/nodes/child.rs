@@ -14,7 +14,7 @@ use std::{
 
 use rota_cluster::{
     Change, Connect, Engine, Host, HostConfig, Pending, SessionClock, Standing,
-    notes::{Address, NodeInfo},
+    notes::{Address, NodeInfo, Partitions},
 };
 use rota_engine::{Directory, Epoch, NodeId, PartitionId};
 use rota_etcd::{Config, EtcdEngine};
@@ -73,7 +73,7 @@ pub fn run() {
         node: NodeId(node),
         directory: Directory(node as u128),
         ttl_ms: TTL_MS,
-        partitions: PARTITIONS,
+        partitions: Partitions { groups: PARTITIONS, transactions: 0 },
         batch_bytes_max: 1 << 20,
         append_timeout_ms: 5_000,
         info: NodeInfo { addresses: vec![address], version: "1".to_owned(), ..NodeInfo::default() },

@@ -7,14 +7,22 @@ use rota_core::error::ErrorCode;
 use rota_security::acl::{Operation, ResourceType};
 use rota_txn::{CONSUMER_OFFSETS, Participant, Producer, Request, TransactionVersion};
 
-use super::context::{Context, Outcome};
+use super::{
+    admit_partitions,
+    context::{Context, Outcome},
+};
 use crate::node::transaction_replies::{Form, TransactionReply, partitions_answer};
 
 const OPERATION_NOT_ATTEMPTED: i16 = 55;
+/// The first version that servers send each other.
+const BETWEEN_SERVERS_SINCE: i16 = 4;
 
-/// Adds all partitions or none.
+/// Adds all partitions of a client's transaction or none.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: AddPartitionsToTxnRequest = context.decode()?;
+    if context.version() >= BETWEEN_SERVERS_SINCE {
+        return admit_partitions::handle(context, request);
+    }
     let topics: Vec<(TopicName, Vec<i32>)> =
         request.v3_and_below_topics.into_iter().map(|topic| (topic.name, topic.partitions)).collect();
     let transactional_id = request.v3_and_below_transactional_id.to_string();

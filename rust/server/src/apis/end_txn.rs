@@ -19,12 +19,16 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         let error = ErrorCode::TransactionalIdAuthorizationFailed.code();
         return Ok(context.answer(&EndTxnResponse::default().with_error_code(error)));
     }
+    let Some(spare_producer_id) = context.node.topics().new_producer_id() else {
+        let error = ErrorCode::CoordinatorLoadInProgress.code();
+        return Ok(context.answer(&EndTxnResponse::default().with_error_code(error)));
+    };
     let ended = Request::EndTransaction {
         transactional_id: request.transactional_id.to_string(),
         producer: Producer { id: request.producer_id.0, epoch: request.producer_epoch },
         is_commit: request.committed,
         version: if is_second_protocol { TransactionVersion::V2 } else { TransactionVersion::V1 },
-        spare_producer_id: context.node.topics().new_producer_id(),
+        spare_producer_id,
     };
     let reply = TransactionReply { reply_to: context.reply_to(), form: Form::EndTxn };
     context.client().park();

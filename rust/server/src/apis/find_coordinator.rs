@@ -1,6 +1,7 @@
 //! `FindCoordinator` (docs/protocol.md §19).
 
 use rota_core::error::ErrorCode;
+use rota_engine::PartitionId;
 use rota_security::acl::{Operation, ResourceType};
 use rota_wire::discovery::{self, FindCoordinatorBody, FoundCoordinator};
 
@@ -20,6 +21,8 @@ const TRANSACTIONS_NODE_IS_DOWN: &str = "the node that coordinates the transacti
 
 const NO_SERVER: &str = "no server of the cluster coordinates the group at present";
 
+const NO_SERVER_OF_TRANSACTIONS: &str = "no server of the cluster coordinates the transactional id at present";
+
 const GROUP_REFUSED: &str = "Group authorization failed.";
 const TRANSACTION_REFUSED: &str = "Transactional Id authorization failed.";
 
@@ -37,14 +40,23 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
     // Found before the answer is written, which borrows their hosts.
     let nodes: Vec<(&str, Option<Node>)> = match node.cluster() {
-        Some(cluster) if body.key_type == KEY_TYPE_GROUP => {
+        Some(cluster) => {
             let (listener, reached_ip) = (context.client().listener(), context.client().reached_ip());
-            let find = |key| (key, cluster.coordinator(node.partition_of(key), listener, reached_ip));
-            body.keys.iter().copied().map(find).collect()
+            let partition = |key| match body.key_type {
+                KEY_TYPE_GROUP => PartitionId(node.partition_of(key).cast_signed()),
+                _ => cluster.partitions().of_transactions(node.all_transactions().partition_of(key)),
+            };
+            let find = |key| (key, cluster.coordinator(partition(key), listener, reached_ip));
+            let is_found = body.key_type == KEY_TYPE_GROUP || node.serves_transactions();
+            body.keys.iter().copied().filter(|_| is_found).map(find).collect()
         }
         _ => Vec::new(),
     };
-    let found = |key: &str| nodes.iter().find(|(known, _)| *known == key).and_then(|(_, node)| node.as_ref());
+    let found = |key: &str| {
+        let (_, node) = nodes.iter().find(|(known, _)| *known == key)?;
+        let Node { id, host, port } = node.as_ref()?;
+        Some(FoundCoordinator { error: 0, message: None, node_id: *id, host, port: *port })
+    };
     let find = |key: &str| match body.key_type {
         KEY_TYPE_GROUP if !access.allows(Operation::Describe, ResourceType::Group, key) => {
             refused(ErrorCode::GroupAuthorizationFailed.code(), group_refused)
@@ -56,12 +68,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         KEY_TYPE_GROUP if node.outages().is_down(node.owner_of(node.partition_of(key))) => {
             refused(ErrorCode::CoordinatorNotAvailable.code(), NODE_IS_DOWN)
         }
-        KEY_TYPE_GROUP if node.cluster().is_some() => match found(key) {
-            Some(Node { id, host, port }) => {
-                FoundCoordinator { error: 0, message: None, node_id: *id, host, port: *port }
-            }
-            None => refused(ErrorCode::CoordinatorNotAvailable.code(), NO_SERVER),
-        },
+        KEY_TYPE_GROUP if node.cluster().is_some() => {
+            found(key).unwrap_or_else(|| refused(ErrorCode::CoordinatorNotAvailable.code(), NO_SERVER))
+        }
         KEY_TYPE_GROUP => {
             let node_id = node.owner_of(node.partition_of(key));
             let port = i32::from(listener.port_of(node_id));
@@ -72,6 +81,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         }
         KEY_TYPE_TRANSACTION if !access.allows(Operation::Describe, ResourceType::TransactionalId, key) => {
             refused(ErrorCode::TransactionalIdAuthorizationFailed.code(), transaction_refused)
+        }
+        KEY_TYPE_TRANSACTION if node.cluster().is_some() => {
+            found(key).unwrap_or_else(|| refused(ErrorCode::CoordinatorNotAvailable.code(), NO_SERVER_OF_TRANSACTIONS))
         }
         KEY_TYPE_TRANSACTION if node.outages().is_down(node.transaction_owner(key)) => {
             refused(ErrorCode::CoordinatorNotAvailable.code(), TRANSACTIONS_NODE_IS_DOWN)

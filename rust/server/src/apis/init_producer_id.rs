@@ -37,11 +37,14 @@ fn initialize_transactional(context: &mut Context<'_>, request: &InitProducerIdR
     if !context.access().allows(Operation::Write, ResourceType::TransactionalId, &transactional_id) {
         return refuse(context, ErrorCode::TransactionalIdAuthorizationFailed);
     }
+    let Some(spare_producer_id) = context.node.topics().new_producer_id() else {
+        return refuse(context, ErrorCode::CoordinatorLoadInProgress);
+    };
     let initialized = Request::InitProducerId {
         transactional_id,
         timeout_ms: request.transaction_timeout_ms,
         own: Producer { id: request.producer_id.0, epoch: request.producer_epoch },
-        spare_producer_id: context.node.topics().new_producer_id(),
+        spare_producer_id,
     };
     let reply = TransactionReply { reply_to: context.reply_to(), form: Form::InitProducerId };
     context.client().park();

@@ -7,6 +7,7 @@
 mod acls;
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod admit_partitions;
 mod alter_user_scram_credentials;
 mod api_versions;
 mod consumer_group_describe;

@@ -3,7 +3,7 @@
 use kafka_protocol::messages::{ProduceRequest, TransactionalId, produce_response::TopicProduceResponse};
 use rota_core::error::ErrorCode;
 use rota_security::acl::{Operation, ResourceType};
-use rota_txn::{Answer, Error, Participant, Producer, Request, TransactionVersion};
+use rota_txn::{Participant, Producer};
 
 use super::{
     Handled,
@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{
     faults,
-    node::Node,
-    topics::{ProduceOutcome, Served},
+    node::{
+        Node,
+        admissions::{Admission, Admitted},
+    },
+    topics::{ProduceOutcome, SECOND_PROTOCOL_SINCE, Served},
 };
 
 /// Stores record batches. With acks 0 there is no answer, and an error closes the connection.
@@ -26,26 +29,25 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     let refused = refuse_forbidden(context, &mut request);
     let produce = Produce { version: context.version(), request, refused };
-    match produce.addition(context.node) {
+    match produce.admission(context.node) {
         // Without an answer nothing can wait: the partitions are refused.
-        Some(addition) if produce.request.acks != 0 => {
+        Some(admission) if produce.request.acks != 0 => {
             let reply_to = context.reply_to();
             context.client().park();
-            let then = move |node: &mut Node, answer| {
-                let not_added = if let Answer::Refused(error) = answer { Some(error) } else { None };
-                let outcome = produce.store(node, not_added);
+            let then = move |node: &mut Node, admitted| {
+                let outcome = produce.store(node, &admitted);
                 if outcome.waiting.is_empty() {
                     let _unanswered = reply_to.encode(&outcome.response);
                 } else {
                     node.answer_when_durable(reply_to, outcome);
                 }
             };
-            context.node.ask_transaction(addition, Box::new(then));
+            context.node.admit(admission, Box::new(then));
             Ok(context.handled())
         }
         _ => {
             let acks = produce.request.acks;
-            let outcome = produce.store(context.node, None);
+            let outcome = produce.store(context.node, &Admitted::default());
             if !outcome.waiting.is_empty() && acks != 0 {
                 context.node.answer_when_durable(context.reply_to(), outcome);
                 return Ok(Handled::Parked);
@@ -67,21 +69,21 @@ struct Produce {
 }
 
 impl Produce {
-    /// Returns what the coordinator of the transaction must add before the batches are stored (docs/transactions.md §3.2);
-    /// `None`: nothing.
-    fn addition(&self, node: &Node) -> Option<Request> {
+    /// Returns what the coordinator of the transaction must be asked before the batches are stored (docs/transactions.md
+    /// §3.2, §6); `None`: nothing.
+    fn admission(&self, node: &Node) -> Option<Admission> {
         let transactional_id = self.request.transactional_id.as_ref()?.to_string();
-        let (producer, participants) = with_served(node, None, |node, served| {
-            served.and_then(|served| node.topics().unadded(&self.request, self.version, served))
+        let (producer, participants) = with_served(node, &Admitted::default(), |node, served| {
+            served.and_then(|served| node.topics().unadmitted(&self.request, self.version, served))
         })?;
-        let version = TransactionVersion::V2;
-        Some(Request::AddParticipants { transactional_id, producer, participants, version })
+        let adds = self.version >= SECOND_PROTOCOL_SINCE;
+        Some(Admission { transactional_id, producer, participants, adds })
     }
 
     /// Stores the batches.
-    fn store(self, node: &mut Node, not_added: Option<Error>) -> ProduceOutcome {
+    fn store(self, node: &mut Node, admitted: &Admitted) -> ProduceOutcome {
         let now_ms = node.clock().now().wall_ms;
-        let mut outcome = with_served(node, not_added, |node, served| {
+        let mut outcome = with_served(node, admitted, |node, served| {
             node.topics_mut().0.produce_verified(&self.request, self.version, served, now_ms)
         });
         outcome.has_error |= !self.refused.is_empty();
@@ -93,7 +95,7 @@ impl Produce {
 /// Passes on how transactions are served; `None`: they are not.
 fn with_served<N: std::borrow::Borrow<Node>, R>(
     node: N,
-    not_added: Option<Error>,
+    admitted: &Admitted,
     act: impl FnOnce(N, Option<Served<'_>>) -> R,
 ) -> R {
     if !node.borrow().serves_transactions() {
@@ -101,10 +103,12 @@ fn with_served<N: std::borrow::Borrow<Node>, R>(
     }
     let all = node.borrow().all_transactions();
     let verify = |id: &str, producer_id: i64, epoch: i16, topic: &str, partition: i32| {
-        all.verify(id, Producer { id: producer_id, epoch }, &Participant::new(topic, partition))
+        let participant = Participant::new(topic, partition);
+        admitted.verdict(&participant, || all.verify(id, Producer { id: producer_id, epoch }, &participant))
     };
     let has_second_protocol = all.config().has_second_protocol();
-    act(node, Some(Served { verify: &verify, has_second_protocol, not_added }))
+    let (asks_others, not_added) = (node.borrow().cluster().is_some(), admitted.not_added);
+    act(node, Some(Served { verify: &verify, has_second_protocol, asks_others, not_added }))
 }
 
 /// Takes the topics that the client may not write out of the request, and returns their answers.

@@ -8,7 +8,7 @@ use rota_core::{
 };
 use rota_journal::owned;
 use rota_security::acl::{Operation, ResourceType};
-use rota_txn::{CONSUMER_OFFSETS, Error, Participant, Producer, TransactionVersion, Verdict};
+use rota_txn::{CONSUMER_OFFSETS, Error, Participant, Producer, Verdict};
 use rota_wire::{
     requests::{CommitTopicBody, TopicRef},
     transactions::{TxnOffsetCommitBody, txn_offset_commit},
@@ -24,7 +24,10 @@ use crate::{
         reply::{Beside, Reply},
         reply_to::ReplyTo,
     },
-    node::Node,
+    node::{
+        Node,
+        admissions::{Admission, Admitted},
+    },
 };
 
 /// The first version whose clients know `TRANSACTION_ABORTABLE`.
@@ -88,30 +91,33 @@ impl Checked {
         Participant::new(CONSUMER_OFFSETS, self.group_partition.cast_signed())
     }
 
-    fn verdict(&self, node: &Node) -> Verdict {
-        node.all_transactions().verify(&self.transactional_id, self.producer, &self.participant())
+    fn verdict(&self, node: &Node, admitted: &Admitted) -> Verdict {
+        let participant = self.participant();
+        let here = || node.all_transactions().verify(&self.transactional_id, self.producer, &participant);
+        admitted.verdict(&participant, here)
     }
 
     /// Submits the offsets if the transaction takes them. By the second protocol, the group's partition is added to it
     /// first.
     fn verify(self, node: &mut Node) {
-        let verdict = self.verdict(node);
-        if verdict != Verdict::NotAdded || self.reply_to.version < SECOND_PROTOCOL_SINCE {
+        let verdict = self.verdict(node, &Admitted::default());
+        let adds = self.reply_to.version >= SECOND_PROTOCOL_SINCE;
+        let must_ask = match verdict {
+            Verdict::NotAdded => adds,
+            Verdict::NotCoordinator => node.cluster().is_some(),
+            _ => false,
+        };
+        if !must_ask {
             return self.act(node, verdict, None);
         }
-        let added = rota_txn::Request::AddParticipants {
-            transactional_id: self.transactional_id.clone(),
-            producer: self.producer,
-            participants: vec![self.participant()],
-            version: TransactionVersion::V2,
-        };
-        node.ask_transaction(
-            added,
-            Box::new(move |node, answer| {
-                let not_added = if let rota_txn::Answer::Refused(error) = answer { Some(error) } else { None };
+        let (transactional_id, producer) = (self.transactional_id.clone(), self.producer);
+        let admission = Admission { transactional_id, producer, participants: vec![self.participant()], adds };
+        node.admit(
+            admission,
+            Box::new(move |node, admitted| {
                 // The transaction may have ended meanwhile.
-                let verdict = self.verdict(node);
-                self.act(node, verdict, not_added);
+                let verdict = self.verdict(node, &admitted);
+                self.act(node, verdict, admitted.not_added);
             }),
         );
     }

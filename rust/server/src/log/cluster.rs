@@ -5,14 +5,14 @@ use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 use rota_cluster::{
     ClusterStats, ClusterTable, Connect, Engine, Host, HostConfig, NodeRow, OnTable, Pending, Session, SessionClock,
     Standing,
-    notes::{Address, NodeInfo, NodeState},
+    notes::{Address, NodeInfo, NodeState, Partitions},
 };
-use rota_engine::{Directory, NodeId};
+use rota_engine::{Directory, NodeId, PartitionId};
 
 use crate::base::{
     clock::wall_ms,
     entropy::RandomBits,
-    listeners::Listener,
+    listeners::{Listener, SecurityProtocol},
     owners::{NO_NODE, Owner, Owners},
     place::{Cluster as Nodes, Node},
     settings::Settings,
@@ -46,15 +46,22 @@ pub struct Cluster {
     host: Host,
     node_id: i32,
     fences_reads: bool,
+    partitions: Partitions,
+    transaction_owners: Arc<Owners>,
+    ttl: Duration,
+    /// The listener at which the servers ask each other; `None`: there is none that they can use.
+    between_servers: Option<String>,
 }
 
 impl Cluster {
-    /// Starts the host. `on_table` is shown the cluster whenever it has changed. Errors: no thread can be started.
+    /// Starts the host. `on_table` is shown the cluster whenever it has changed, and writes the owners of transactions.
+    /// Errors: no thread can be started.
     pub fn start(
         config: &EngineConfig,
         settings: &Settings,
         cluster_id: &str,
         listeners: &[Arc<Listener>],
+        transaction_owners: Arc<Owners>,
         on_table: OnTable,
     ) -> io::Result<Cluster> {
         let address = |listener: &Arc<Listener>| Address {
@@ -69,13 +76,16 @@ impl Cluster {
             state: NodeState::Serving,
             started_ms: wall_ms().max(0) as u64,
         };
+        let partitions =
+            Partitions { groups: settings.offsets_partitions(), transactions: settings.transaction_partitions() };
+        let plaintext = listeners.iter().find(|listener| listener.protocol == SecurityProtocol::Plaintext);
         let (connect, mut random) = (Arc::clone(&config.connect), RandomBits::default());
         let connect: Connect = Box::new(move || connect());
         let host = HostConfig {
             node: NodeId(config.node_id),
             directory: Directory(config.node_id as u128),
             ttl_ms: config.ttl_ms,
-            partitions: settings.offsets_partitions(),
+            partitions,
             batch_bytes_max: settings.message_max_bytes(),
             append_timeout_ms: settings.offsets_commit_timeout_ms(),
             info,
@@ -84,8 +94,15 @@ impl Cluster {
             random: Box::new(move || random.draw()),
             on_table,
         };
-        let EngineConfig { node_id, fences_reads, .. } = *config;
-        Ok(Cluster { host: Host::start(connect, host)?, node_id, fences_reads })
+        Ok(Cluster {
+            host: Host::start(connect, host)?,
+            node_id: config.node_id,
+            fences_reads: config.fences_reads,
+            partitions,
+            transaction_owners,
+            ttl: Duration::from_millis(config.ttl_ms),
+            between_servers: plaintext.map(|listener| listener.name.clone()),
+        })
     }
 
     /// What the node's thread follows.
@@ -111,6 +128,36 @@ impl Cluster {
     /// Whether `OffsetFetch` trusts no clock.
     pub fn fences_reads(&self) -> bool {
         self.fences_reads
+    }
+
+    /// The partitions of the cluster.
+    pub fn partitions(&self) -> Partitions {
+        self.partitions
+    }
+
+    /// The owners of the partitions of `__transaction_state`.
+    pub fn transaction_owners(&self) -> &Arc<Owners> {
+        &self.transaction_owners
+    }
+
+    /// After so long a silence a server counts as gone.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Whether the servers can ask each other.
+    pub fn reaches_servers(&self) -> bool {
+        self.between_servers.is_some()
+    }
+
+    /// Host and port at which this server asks another one; `None`: it is not there, or is unknown.
+    pub fn address_of(&self, node_id: i32) -> Option<(String, u16)> {
+        let (table, listener) = (self.table(), self.between_servers.as_ref()?);
+        let row = table.node(NodeId(node_id)).filter(|row| row.is_alive)?;
+        let address = row.info.addresses.iter().find(|address| address.listener == *listener)?;
+        // A server that listens at every address and advertises none is on this machine.
+        let host = if address.host.is_empty() { "127.0.0.1" } else { &address.host };
+        Some((host.to_owned(), address.port))
     }
 
     /// Counts for metrics.
@@ -143,7 +190,7 @@ impl Cluster {
 
     /// The server that answers for a partition, as a client of `listener` reaches it; `None`: none does, or this server
     /// does not know.
-    pub fn coordinator(&self, partition: u32, listener: &Listener, reached_ip: IpAddr) -> Option<Node> {
+    pub fn coordinator(&self, partition: PartitionId, listener: &Listener, reached_ip: IpAddr) -> Option<Node> {
         if !self.session().is_valid() {
             return None;
         }
@@ -170,11 +217,14 @@ fn reachable(row: &NodeRow, listener: &Listener, reached_ip: IpAddr) -> Option<N
     Some(Node { id: row.id.0, host, port: i32::from(address.port) })
 }
 
-/// Writes the owners in a table to the ones that requests look at.
-pub fn follow(owners: &Owners, table: &ClusterTable) {
-    for (partition, row) in (0..).zip(&table.partitions) {
-        let node_id = row.coordinator.map_or(NO_NODE, |node| node.0);
-        owners.set(partition, Owner { node_id, epoch: row.epoch as u32 });
+/// Writes the owners in a table to the ones that requests look at: of groups, and of transactions.
+pub fn follow(owners: &Owners, of_transactions: &Owners, table: &ClusterTable) {
+    let (groups, transactions) = table.by_topic();
+    for (owners, rows) in [(owners, groups), (of_transactions, transactions)] {
+        for (partition, row) in (0..).zip(rows) {
+            let node_id = row.coordinator.map_or(NO_NODE, |node| node.0);
+            owners.set(partition, Owner { node_id, epoch: row.epoch as u32 });
+        }
     }
     let alive: Arc<[i32]> = table.nodes.iter().filter(|row| row.is_alive).map(|row| row.id.0).collect();
     if !alive.is_empty() {

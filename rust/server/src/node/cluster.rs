@@ -34,6 +34,7 @@ impl Node {
             self.lose(partition);
             cluster.session().dropped(PartitionId(partition as i32), Epoch(epoch as i32));
         }
+        self.unload_transactions();
     }
 
     /// Asks the engine whether this node still has the partitions of these groups. The result arrives when it has
@@ -56,11 +57,16 @@ impl Node {
         let mut taken = Vec::new();
         cluster.session().follow(|change| match change {
             Change::Take(partition, epoch) => {
-                let (partition, epoch) = (partition.0 as u32, epoch.0 as u32);
-                self.take_over(partition, epoch, Vec::new());
-                taken.push((partition, epoch));
+                match cluster.partitions().in_transactions(partition) {
+                    Some(of_transactions) => self.take_transactions(of_transactions, epoch.0),
+                    None => self.take_over(partition.0 as u32, epoch.0 as u32, Vec::new()),
+                }
+                taken.push((partition.0 as u32, epoch.0 as u32));
             }
             Change::Lose(partition, epoch) => {
+                if let Some(of_transactions) = cluster.partitions().in_transactions(partition) {
+                    return self.lose_transactions(of_transactions, epoch.0);
+                }
                 let partition = partition.0 as u32;
                 if self.coordinator(partition).is_some_and(|coordinator| coordinator.epoch() == epoch.0 as u32) {
                     self.lose(partition);

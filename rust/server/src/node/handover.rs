@@ -109,6 +109,8 @@ impl Node {
         }
         self.coordinators[partition as usize] = None;
         self.newer.remove(&partition);
+        self.marker_fences.remove(&partition);
+        self.admissions.groups_lost(partition);
     }
 
     /// Drops the state of all coordinators that is not in the log. The partitions must be loaded again, which does not
@@ -176,6 +178,9 @@ impl Node {
 
     /// Replays the next slice of a partition that this node took over under `epoch`.
     pub fn load_slice(&mut self, partition: u32, epoch: u32) -> Progress {
+        if let Some(of_transactions) = self.transaction_partition(partition) {
+            return self.load_transactions_slice(of_transactions, epoch.cast_signed());
+        }
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else {
             return Progress::Over;
         };
@@ -245,7 +250,7 @@ impl Node {
         result: Result<(), Unreadable>,
         deleted: &[String],
     ) -> Result<(), ServerError> {
-        let PartialLoad { coordinator, newer, .. } = load;
+        let PartialLoad { coordinator, newer, fences, .. } = load;
         let partition = coordinator.partition();
         if let Err(Unreadable { offset, reason }) = result {
             self.on_partition(partition, &Event::LoadFailed);
@@ -253,6 +258,7 @@ impl Node {
         }
         self.coordinators[partition as usize] = Some(coordinator);
         self.newer.insert(partition, newer);
+        self.marker_fences.insert(partition, fences);
         // Members get the session timeout of their group when the load ends.
         self.tell_group_configs();
         self.tell_group_configs_to(partition);

@@ -24,6 +24,7 @@ use rota_core::{
 use rota_log::{BatchKind, FencedLog as _, RecordInPlace};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::marker_fences::MarkerFences;
 use crate::log::{newer_groups::NewerGroups, offsets_log::SharedLog};
 
 /// Maximum threads of all nodes, limited by the number of cores. Each node has at least one.
@@ -44,6 +45,8 @@ pub struct PartialLoad {
     pub coordinator: Coordinator,
     /// The groups of other protocols.
     pub newer: NewerGroups,
+    /// The last markers of producers.
+    pub fences: MarkerFences,
     /// The offset of the next record to replay.
     next: i64,
     /// The end of the log when it was opened. Older epochs append nothing after it.
@@ -62,7 +65,7 @@ pub struct Unreadable {
 impl PartialLoad {
     /// Creates the load of a log that ends at `end`.
     pub fn new(coordinator: Coordinator, end: i64) -> PartialLoad {
-        PartialLoad { coordinator, newer: NewerGroups::default(), next: 0, end }
+        PartialLoad { coordinator, newer: NewerGroups::default(), fences: MarkerFences::default(), next: 0, end }
     }
 
     /// Replays the next slice. Returns false if there was none. A panic is an error like any other.
@@ -90,6 +93,7 @@ impl PartialLoad {
         let RecordInPlace { offset, timestamp_ms, kind, key, value } = record;
         if let BatchKind::Marker(marker) = kind {
             self.coordinator.replay_marker(marker.producer_id, marker.is_commit);
+            self.fences.put(&marker);
             return Ok(());
         }
         if let Some(record) = OffsetRecord::read(key, value)? {

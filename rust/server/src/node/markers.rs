@@ -3,10 +3,12 @@
 use std::sync::{Arc, PoisonError};
 
 use rota_core::{
+    coordinator::Phase,
     error::ErrorCode,
     request::{Request, WriteTxnMarker},
 };
-use rota_txn::{CONSUMER_OFFSETS, Marker};
+use rota_log::EndMarker;
+use rota_txn::{CONSUMER_OFFSETS, Marker, Participant};
 
 use super::{Node, queues::MarkerOrder, shared_state::SharedState};
 use crate::{
@@ -14,6 +16,7 @@ use crate::{
         marker_reply::{MarkerDone, MarkerReply},
         reply::Reply,
     },
+    peers,
     topics::{AppendToken, MarkerOutcome, error_of},
 };
 
@@ -35,26 +38,54 @@ impl SharedState {
         marker: Marker,
         done: MarkerDone,
     ) {
-        let group_partition = || self.owners.of(u32::try_from(partition).ok()?).map(|owner| owner.node_id);
-        let leader =
-            if topic == CONSUMER_OFFSETS { group_partition() } else { self.topics.leader_id(topic, partition) };
-        let place = leader.map(|node_id| self.place_of(node_id));
-        match place {
+        match self.marker_leader(topic, partition) {
             None => done(Err(ErrorCode::UnknownTopicOrPartition)),
-            Some(place) => {
+            Some(node_id) => {
                 let topic = topic.to_owned();
-                self.pass_marker(place, MarkerOrder { topic, partition, transactional_id, marker, done });
+                self.pass_marker(node_id, MarkerOrder { topic, partition, transactional_id, marker, done });
             }
         }
     }
 
-    /// Leaves a marker for the node at a place, unless markers are held.
-    fn pass_marker(&self, place: usize, order: MarkerOrder) {
-        if let Some(held) = self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            return held.push((place, order));
+    /// Returns the id of the node that leads a partition of a topic, or owns one of groups; `None`: there is none.
+    pub(super) fn marker_leader(&self, topic: &str, partition: i32) -> Option<i32> {
+        if topic != CONSUMER_OFFSETS {
+            return self.topics.leader_id(topic, partition);
         }
+        self.owners.of(u32::try_from(partition).ok()?).map(|owner| owner.node_id)
+    }
+
+    /// Whether a node is another server.
+    pub(super) fn is_elsewhere(&self, node_id: i32) -> bool {
+        self.cluster.is_some() && node_id != self.place.node_id
+    }
+
+    /// Leaves a marker for a node, unless markers are held.
+    fn pass_marker(&self, node_id: i32, order: MarkerOrder) {
+        if let Some(held) = self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            return held.push((node_id, order));
+        }
+        if self.is_elsewhere(node_id) {
+            return self.send_marker(node_id, order);
+        }
+        let place = self.place_of(node_id);
         self.markers.leave(place, order);
         self.wakers[place].notify_one();
+    }
+
+    fn send_marker(&self, node_id: i32, order: MarkerOrder) {
+        let MarkerOrder { topic, partition, marker, done, .. } = order;
+        let Some(peers) = &self.peers else { return done(Err(ErrorCode::CoordinatorNotAvailable)) };
+        let done = Box::new(move |codes: Option<Vec<i16>>| {
+            let error = codes.and_then(|codes| ErrorCode::from_code(codes[0])).unwrap_or(ErrorCode::RequestTimedOut);
+            done(match error {
+                ErrorCode::None => Ok(()),
+                // The other server may not know the topic yet. Whether it is gone, this one's table tells.
+                ErrorCode::UnknownTopicOrPartition => Err(ErrorCode::NotLeaderOrFollower),
+                error => Err(error),
+            });
+        });
+        peers.write_marker(node_id, peers::Marker { participant: Participant::new(topic, partition), marker, done });
     }
 
     /// Keeps markers from their leaders from now on.
@@ -66,8 +97,8 @@ impl SharedState {
     pub fn release_markers(&self) -> usize {
         let held = self.held_markers.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         let count = held.len();
-        for (place, order) in held {
-            self.pass_marker(place, order);
+        for (node_id, order) in held {
+            self.pass_marker(node_id, order);
         }
         count
     }
@@ -79,6 +110,7 @@ impl Node {
         for MarkerOrder { topic, partition, transactional_id, marker, done } in
             self.shared.markers.take(self.place_index())
         {
+            self.admissions.marker_comes(marker.producer_id, &topic, partition);
             if topic == CONSUMER_OFFSETS {
                 self.write_group_marker(partition, transactional_id.as_deref(), &marker, done);
                 continue;
@@ -102,6 +134,15 @@ impl Node {
             return done(Err(ErrorCode::UnknownTopicOrPartition));
         };
         let Marker { producer_id, producer_epoch, coordinator_epoch, is_commit, .. } = *marker;
+        let serving = self.coordinator(partition).filter(|coordinator| coordinator.phase() == Phase::Active);
+        if let Some(open) = serving.map(|coordinator| coordinator.pending_epoch(producer_id)) {
+            let fences = self.marker_fences.entry(partition).or_default();
+            if let Err(error) = fences.check(marker, open) {
+                return done(Err(error));
+            }
+            // If its append fails, the same marker comes again.
+            fences.put(&EndMarker { producer_id, producer_epoch, coordinator_epoch, is_commit });
+        }
         let request = WriteTxnMarker { transactional_id, producer_id, producer_epoch, coordinator_epoch, is_commit };
         self.submit(partition, Reply::Marker(MarkerReply(done)), Request::WriteTxnMarker(request));
     }

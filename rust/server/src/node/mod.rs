@@ -5,6 +5,7 @@
 //! ([`handover`]); `inspect.rs` reads.
 
 mod access;
+pub mod admissions;
 mod cluster;
 mod effects;
 mod group_configs;
@@ -13,6 +14,7 @@ pub mod heartbeats;
 mod inspect;
 pub mod journal;
 pub mod loaders;
+mod marker_fences;
 mod markers;
 mod members;
 mod produces;
@@ -20,6 +22,7 @@ mod queues;
 pub mod shared_state;
 mod tickets;
 mod topic_metadata;
+mod transaction_partitions;
 mod transaction_questions;
 pub mod transaction_replies;
 mod transactions;
@@ -39,8 +42,10 @@ use rota_wire::{RequestHeader, WireError};
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
+    admissions::Admissions,
     effects::{Effects, PartitionSink},
     handover::Loading,
+    marker_fences::MarkerFences,
     markers::MarkerWait,
     members::Members,
     produces::ProduceWait,
@@ -70,6 +75,8 @@ pub struct Node {
     transactions: NodeTransactions,
     /// Questions to coordinators and leaders, of requests that wait.
     questions: Questions,
+    /// Questions to other servers, of requests that wait.
+    admissions: Admissions,
     random: RandomBits,
     /// The clients of members; recorded on a virtual clock only.
     members: Members,
@@ -93,6 +100,8 @@ pub struct Node {
     produces: Vec<ProduceWait>,
     /// Markers whose appends are in flight.
     markers: Vec<MarkerWait>,
+    /// The last markers of producers, by partition of groups.
+    marker_fences: BTreeMap<u32, MarkerFences>,
     /// The topics as the coordinators know them, by name: id and number of partitions. Only for the consumer protocol.
     known_topics: BTreeMap<String, (u128, i32)>,
     /// The version of the topic table that they come from.
@@ -123,6 +132,7 @@ impl Node {
                 Arc::clone(&shared.wakers[at]),
             ),
             questions: Questions::default(),
+            admissions: Admissions::default(),
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
@@ -140,6 +150,7 @@ impl Node {
             random: RandomBits::default(),
             produces: Vec::new(),
             markers: Vec::new(),
+            marker_fences: BTreeMap::new(),
             members: Members::default(),
             handling: Handling::default(),
             receipt: None,

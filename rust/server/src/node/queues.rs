@@ -30,8 +30,8 @@ impl fmt::Debug for MarkerOrder {
     }
 }
 
-/// Markers that a test keeps from their leaders, with the places of these; `None`: markers are not held.
-pub type HeldMarkers = Mutex<Option<Vec<(usize, MarkerOrder)>>>;
+/// Markers that a test keeps from their leaders, with the ids of these nodes; `None`: markers are not held.
+pub type HeldMarkers = Mutex<Option<Vec<(i32, MarkerOrder)>>>;
 
 /// An answer to a question of a node, by the number of the question.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub enum Told {
     Answered(u64, Answer),
     /// The result of one marker of the question, by its position.
     Marked(u64, usize, Result<(), ErrorCode>),
+    /// Codes of the partitions of an admission; `None`: the coordinator's server did not answer.
+    Admitted(u64, Option<Vec<i16>>),
 }
 
 /// What is left for each node, by its place. The thread that leaves something wakes the node.

@@ -41,6 +41,7 @@ use crate::{
         journal::{Journal, JournalConfig},
         queues::{HeldMarkers, MarkerOrder, Queues, Told},
     },
+    peers::Peers,
     topics::{SharedTopics, TopicTable},
     transactions::{Transactions, log::StateLog},
 };
@@ -90,6 +91,8 @@ pub struct SharedState {
     data: Option<DataDir>,
     /// The cluster of several servers that this one is a node of; `None`: it is alone.
     pub(super) cluster: Option<Arc<Cluster>>,
+    /// The way to its other servers; `None`: there are none, or transactions are not served.
+    pub(super) peers: Option<Peers>,
     /// The TLS configuration of the listeners with TLS; `None`: there are none.
     tls: RwLock<Option<Arc<Tls>>>,
     /// The users of the listeners with SASL.
@@ -142,6 +145,7 @@ impl SharedState {
             journal: None,
             data: None,
             cluster: None,
+            peers: None,
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
@@ -191,6 +195,7 @@ impl SharedState {
             journal,
             data,
             cluster: None,
+            peers: None,
             tls: RwLock::default(),
             users: UserStore::default(),
             refusals: Refusals::default(),
@@ -201,13 +206,27 @@ impl SharedState {
         })
     }
 
-    /// Serves transactions, with what is in the data directory. A server of a cluster and one with a read-only directory
-    /// refuse them. `level` is `transaction.version`. Errors: their log cannot be read or written.
+    /// Serves transactions, with what is in the data directory or in the engine of the cluster. A server with a read-only
+    /// directory refuses them, and one of a cluster whose servers cannot ask each other. `level` is
+    /// `transaction.version`. Errors: their log cannot be read or written, or no thread can be started.
     pub fn serving_transactions(self, level: i16) -> Result<SharedState, ServerError> {
-        if self.cluster.is_some() || self.data.as_ref().is_some_and(|data| data.is_read_only) {
+        let is_apart = self.cluster.as_ref().is_some_and(|cluster| !cluster.reaches_servers());
+        if is_apart {
+            eprintln!(
+                "rota: transactional ids are refused: the servers of a cluster need a PLAINTEXT listener for them"
+            );
+        }
+        if is_apart || self.data.as_ref().is_some_and(|data| data.is_read_only) {
             return Ok(self);
         }
         let (config, partitions) = (self.settings.transactions(level), self.settings.transaction_partitions());
+        if let Some(cluster) = &self.cluster {
+            let log = StateLog::in_engine(Arc::clone(&self.log), cluster.partitions());
+            let (owners, waker) = (Arc::clone(cluster.transaction_owners()), Arc::clone(&self.wakers[0]));
+            let peers = Peers::start(Arc::downgrade(cluster)).map_err(|source| ServerError::CannotRun { source })?;
+            let transactions = Arc::new(Transactions::of_cluster(config, log, owners, waker));
+            return Ok(SharedState { transactions, serves_transactions: true, peers: Some(peers), ..self });
+        }
         let log = match &self.data {
             None => StateLog::in_memory(partitions),
             Some(data) => StateLog::in_data_dir(data, partitions, self.clock.clone())?,
@@ -232,26 +251,30 @@ impl SharedState {
         let owners = Owners::of_cluster(alone.settings.offsets_partitions(), engine.node_id);
         let mut random = RandomBits::default();
         let topics = TopicTable::of_cluster(alone.settings.topics(), Arc::clone(&owners), &alone.wakers, &mut random);
+        let of_transactions = Owners::of_cluster(alone.settings.transaction_partitions(), engine.node_id);
+        let followed_transactions = Arc::clone(&of_transactions);
         let (waker, followed, shown) = (Arc::clone(&alone.wakers[0]), Arc::clone(&owners), Arc::clone(&topics));
         let (on_mail, changes) = (Arc::clone(&waker), Arc::clone(&alone.changes));
         let on_table: OnTable = Box::new(move |table, revision| {
-            cluster::follow(&followed, table);
+            // Who sees the owners of an image knows its topics, or that they have arrived.
             if let Some(shared) = shown.shared() {
                 shared.arrive(revision, table.topics.clone());
             }
+            cluster::follow(&followed, &followed_transactions, table);
             changes.notify();
             waker.notify_one();
         });
         let (cluster_id, listeners) = (&alone.place.cluster_id, &alone.place.listeners);
-        let started = Cluster::start(engine, &alone.settings, cluster_id, listeners, on_table);
+        let started = Cluster::start(engine, &alone.settings, cluster_id, listeners, of_transactions, on_table);
         let cluster = Arc::new(started.map_err(|source| ServerError::CannotRun { source })?);
         cluster.session().on_mail(move || on_mail.notify_one());
         let host = Arc::downgrade(&cluster);
-        topics.share(SharedTopics::new(Box::new(move |notes| match host.upgrade() {
+        let put = Box::new(move |notes| match host.upgrade() {
             Some(cluster) => cluster.host().put_notes(notes),
             // The receiver sees that the sender is gone.
             None => std::sync::mpsc::sync_channel(0).1,
-        })));
+        });
+        topics.share(SharedTopics::new(put, Arc::clone(&cluster.host().producer_ids)));
         let shown = alone.clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::clone(&cluster.host().log) as _, move || shown.now().mono_ms));
         Ok(SharedState { owners, topics, log, cluster: Some(cluster), ..alone })

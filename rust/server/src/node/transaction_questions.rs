@@ -51,7 +51,7 @@ impl Node {
                 shared.wakers[place].notify_one();
             }
         });
-        if self.transaction_owner(request.transactional_id()) == self.id() {
+        if self.coordinates(request.transactional_id()) {
             self.request_transaction(partition, request, Waiting::Asker(done));
         } else {
             shared.transactions.ask(partition, request, done);
@@ -59,8 +59,8 @@ impl Node {
         self.settle_transactions();
     }
 
-    /// Has markers written by the leaders of their partitions (topic, partition, marker), on whatever nodes. `then` runs
-    /// on this node's thread after the last is durable or failed.
+    /// Has markers written by the leaders of their partitions (topic, partition, marker), on whatever nodes of this server.
+    /// `then` runs on this node's thread after the last is durable or failed.
     pub fn ask_markers(&mut self, markers: Vec<(String, i32, Marker)>, then: ContinueMarked) {
         if markers.is_empty() {
             return then(self, Vec::new());
@@ -76,7 +76,13 @@ impl Node {
                 shared.told.leave(place, Told::Marked(number, at, result));
                 shared.wakers[place].notify_one();
             };
-            self.shared_state().write_marker(&topic, partition, None, marker, Box::new(done));
+            let shared = self.shared_state();
+            // As in Kafka, a server passes no request on to another one.
+            if shared.marker_leader(&topic, partition).is_some_and(|leader| shared.is_elsewhere(leader)) {
+                done(Err(ErrorCode::UnknownTopicOrPartition));
+                continue;
+            }
+            shared.write_marker(&topic, partition, None, marker, Box::new(done));
         }
         self.write_markers();
         self.settle_transactions();
@@ -94,6 +100,7 @@ impl Node {
                     }
                 }
                 Told::Marked(number, at, result) => self.marked(number, at, result),
+                Told::Admitted(number, codes) => self.admitted(number, codes),
             }
         }
         is_any

@@ -1,6 +1,9 @@
 //! The transactions that a node coordinates: requests that wait, records and markers that are on their way.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use rota_core::error::ErrorCode;
 use rota_log::{Completion, Completions, LogError, LogRecord, Operation};
@@ -10,8 +13,13 @@ use rota_txn::{
 };
 use tokio::sync::Notify;
 
-use super::{Node, transaction_replies::TransactionReply};
-use crate::transactions::{AnswerTo, Mail, Transactions};
+use super::{
+    Node, shared_state::SharedState, transaction_partitions::LoadingTransactions, transaction_replies::TransactionReply,
+};
+use crate::{
+    base::owners::Owner,
+    transactions::{AnswerTo, Mail, Transactions},
+};
 
 /// What waits for a coordinator's answer.
 pub enum Waiting {
@@ -23,14 +31,16 @@ pub enum Waiting {
 
 /// A node's part of the coordinators of transactions.
 pub struct NodeTransactions {
-    completions: Arc<Completions>,
+    pub(super) completions: Arc<Completions>,
     /// Requests that wait for their answers, by partition and ticket.
     waiting: HashMap<(u32, Ticket), Waiting>,
     next_ticket: u64,
-    /// Appends on disk whose completions are still to come.
-    appends: usize,
+    /// Operations of the log whose completions are still to come.
+    expected: usize,
     /// When something is due in each partition, in wall milliseconds.
-    deadlines: Vec<Option<i64>>,
+    pub(super) deadlines: Vec<Option<i64>>,
+    /// Partitions that are being loaded from the engine of a cluster.
+    pub(super) loading: BTreeMap<u32, LoadingTransactions>,
 }
 
 impl NodeTransactions {
@@ -40,35 +50,49 @@ impl NodeTransactions {
             completions: Completions::new(move || waker.notify_one()),
             waiting: HashMap::new(),
             next_ticket: 0,
-            appends: 0,
+            expected: 0,
             deadlines: vec![None; partitions as usize],
+            loading: BTreeMap::new(),
         }
+    }
+
+    /// One more completion will come.
+    pub(super) fn expect(&mut self) {
+        self.expected += 1;
+        self.completions.attend();
     }
 
     fn take_completed(&mut self) -> Vec<Completion> {
         let mut taken = Vec::new();
-        if self.appends > 0 {
+        if self.expected > 0 {
             self.completions.take_into(&mut taken);
-            self.appends -= taken.len();
+            self.expected -= taken.len();
         }
         taken
     }
 }
 
 impl Node {
-    /// Serves the node's partitions of `__transaction_state`. Decided transactions are finished.
+    /// Serves the node's partitions of `__transaction_state`, unless the engine of a cluster says which. Decided
+    /// transactions are finished.
     pub fn begin_transactions(&mut self) {
-        if !self.serves_transactions() {
+        if !self.serves_transactions() || self.cluster().is_some() {
             return;
         }
         for partition in self.own_transaction_partitions() {
-            let mut effects = Vec::new();
-            let now_ms = self.clock.now().wall_ms;
-            let deadline_ms = self.shared.transactions.begin(partition, now_ms, &mut effects);
-            self.transactions.deadlines[partition as usize] = deadline_ms;
-            self.carry_out(partition, effects);
+            self.begin_transactions_of(partition);
         }
         self.settle_transactions();
+    }
+
+    /// Serves a partition that is loaded.
+    pub(super) fn begin_transactions_of(&mut self, partition: u32) {
+        let mut effects = Vec::new();
+        let now_ms = self.clock.now().wall_ms;
+        let deadline_ms = self.shared.transactions.begin(partition, now_ms, &mut effects);
+        self.transactions.deadlines[partition as usize] = deadline_ms;
+        self.carry_out(partition, effects);
+        self.arm_earlier(self.next_transaction_deadline());
     }
 
     /// Submits a request to the coordinator of its transactional id. The answer comes before this returns, or later.
@@ -77,7 +101,7 @@ impl Node {
         if let Err(error) = shared.transactions.config().check(&request) {
             return reply.refuse(error);
         }
-        if self.transaction_owner(request.transactional_id()) != self.id() {
+        if !self.coordinates(request.transactional_id()) {
             return reply.refuse(rota_txn::Error::NotCoordinator);
         }
         let partition = shared.transactions.partition_of(request.transactional_id());
@@ -91,6 +115,13 @@ impl Node {
         let ticket = Ticket(self.transactions.next_ticket);
         self.transactions.waiting.insert((partition, ticket), waiting);
         self.step_transaction(partition, Event::Requested(ticket, request));
+    }
+
+    /// Passes an event on, unless it belongs to an ownership that has ended.
+    fn step_ownership(&mut self, partition: u32, epoch: i32, event: Event) {
+        if self.shared.transactions.epoch(partition) == epoch {
+            self.step_transaction(partition, event);
+        }
     }
 
     fn step_transaction(&mut self, partition: u32, event: Event) {
@@ -112,14 +143,15 @@ impl Node {
                 Effect::Append { id, key, value } => self.append_state(partition, id, LogRecord { key, value }),
                 Effect::SendMarker { id, transactional_id, participant, marker } => {
                     let (shared, of) = (Arc::clone(&self.shared), Some(Arc::clone(&transactional_id)));
+                    let epoch = shared.transactions.epoch(partition);
                     let report = move |result| {
-                        let result = marking(result);
-                        shared.transactions.post(partition, Event::Marked { transactional_id, marker: id, result });
+                        let result = shared.marking(partition, epoch, result);
+                        let marked = Event::Marked { transactional_id, marker: id, result };
+                        shared.transactions.post(partition, epoch, marked);
                     };
                     self.shared.write_marker(&participant.topic, participant.partition, of, marker, Box::new(report));
                 }
-                // In one process every partition has one owner: only another process can have fenced it.
-                Effect::GiveUp => {}
+                Effect::GiveUp => self.give_up_transactions(partition),
             }
         }
     }
@@ -128,11 +160,10 @@ impl Node {
         let now_ms = self.clock.now().wall_ms;
         let shared = Arc::clone(&self.shared);
         let epoch = shared.transactions.epoch(partition);
-        self.transactions.appends += 1;
-        self.transactions.completions.attend();
+        self.transactions.expect();
         let to = &self.transactions.completions;
         if !shared.transactions.log().append(partition, epoch, id, now_ms, record, to) {
-            self.transactions.appends -= 1;
+            self.transactions.expected -= 1;
             self.step_transaction(partition, Event::Appended(id, Ok(())));
         }
     }
@@ -149,18 +180,23 @@ impl Node {
             if completed.is_empty() && mail.is_empty() && !self.take_told() {
                 break;
             }
-            for Completion { partition, operation, result, .. } in completed {
-                if let Operation::Append(id) = operation {
-                    let result = result.map(drop).map_err(|error| match error {
-                        LogError::Fenced { .. } => AppendFailure::Fenced,
-                        _ => AppendFailure::Failed,
-                    });
-                    self.step_transaction(partition as u32, Event::Appended(AppendId(id), result));
+            for completion in completed {
+                let partition = self.shared.transactions.log().partition_of(&completion);
+                let Completion { epoch, operation, result, .. } = completion;
+                match operation {
+                    Operation::Open => self.transactions_opened(partition, epoch, result),
+                    Operation::Append(id) => {
+                        let result = result.map(drop).map_err(|error| match error {
+                            LogError::Fenced { .. } => AppendFailure::Fenced,
+                            _ => AppendFailure::Failed,
+                        });
+                        self.step_ownership(partition, epoch, Event::Appended(AppendId(id), result));
+                    }
                 }
             }
             for mail in mail {
                 match mail {
-                    Mail::Happened(partition, event) => self.step_transaction(partition, event),
+                    Mail::Happened(partition, epoch, event) => self.step_ownership(partition, epoch, event),
                     Mail::Asked(partition, request, done) => {
                         self.request_transaction(partition, request, Waiting::Asker(done));
                     }
@@ -204,7 +240,7 @@ impl Node {
         if transactional_id.is_empty() {
             return Err(rota_txn::Error::InvalidRequest);
         }
-        if self.transaction_owner(transactional_id) != self.id() {
+        if !self.coordinates(transactional_id) {
             return Err(rota_txn::Error::NotCoordinator);
         }
         self.shared.transactions.describe(transactional_id)
@@ -227,30 +263,59 @@ impl Node {
         self.shared.transactions.owners().of(partition).map_or(self.id(), |owner| owner.node_id)
     }
 
-    fn own_transaction_partitions(&self) -> impl Iterator<Item = u32> + use<> {
-        let (shared, node_id) = (Arc::clone(&self.shared), self.id());
-        (0..shared.transactions.owners().partitions()).filter(move |partition| {
-            shared.transactions.owners().of(*partition).is_some_and(|at| at.node_id == node_id)
-        })
+    /// Whether this node coordinates a transactional id.
+    pub fn coordinates(&self, transactional_id: &str) -> bool {
+        self.owns_transactions(self.shared.transactions.partition_of(transactional_id))
+    }
+
+    fn owns_transactions(&self, partition: u32) -> bool {
+        let transactions = &self.shared.transactions;
+        // What this node owns in a cluster, the view may show later.
+        if self.shared.cluster.is_some() {
+            return transactions.is_owned(partition);
+        }
+        transactions.owners().of(partition).is_some_and(|owner| owner.node_id == self.id())
+    }
+
+    pub(super) fn own_transaction_partitions(&self) -> impl Iterator<Item = u32> + use<> {
+        let all = 0..self.shared.transactions.partitions();
+        all.filter(|partition| self.owns_transactions(*partition)).collect::<Vec<_>>().into_iter()
     }
 
     /// Answers the requests that wait, when the server stops.
     pub(super) fn unload_transactions(&mut self) {
         for partition in self.own_transaction_partitions() {
-            let mut effects = Vec::new();
-            self.shared.transactions.unload(partition, &mut effects);
-            self.carry_out(partition, effects);
+            self.unload_transactions_of(partition);
         }
+    }
+
+    pub(super) fn unload_transactions_of(&mut self, partition: u32) {
+        let mut effects = Vec::new();
+        self.shared.transactions.unload(partition, &mut effects);
+        self.carry_out(partition, effects);
     }
 }
 
-/// Returns what a coordinator makes of a participant's result (docs/transactions.md §5).
-fn marking(result: Result<(), ErrorCode>) -> Marking {
-    match result {
-        Ok(()) => Marking::Written,
-        // With a newer epoch the participant accepts no data of this transaction any more.
-        Err(ErrorCode::UnknownTopicOrPartition | ErrorCode::InvalidProducerEpoch) => Marking::Gone,
-        Err(ErrorCode::TransactionCoordinatorFenced) => Marking::Fenced,
-        Err(_) => Marking::Failed,
+impl SharedState {
+    /// Returns what the coordinator of a partition, in its ownership of this epoch, makes of a participant's result
+    /// (docs/transactions.md §5).
+    fn marking(&self, partition: u32, epoch: i32, result: Result<(), ErrorCode>) -> Marking {
+        match result {
+            Ok(()) => Marking::Written,
+            Err(ErrorCode::UnknownTopicOrPartition) if !self.knows_participants(partition, epoch) => Marking::Failed,
+            // With a newer epoch the participant accepts no data of this transaction any more.
+            Err(ErrorCode::UnknownTopicOrPartition | ErrorCode::InvalidProducerEpoch) => Marking::Gone,
+            Err(ErrorCode::TransactionCoordinatorFenced) => Marking::Fenced,
+            Err(_) => Marking::Failed,
+        }
+    }
+
+    /// Whether a participant that is not in the table of topics does not exist any more. In a cluster the table may be old.
+    /// It is not once the view shows this ownership: every participant that an earlier owner added is older, and this one
+    /// adds none that it does not know.
+    fn knows_participants(&self, partition: u32, epoch: i32) -> bool {
+        let shown = Owner { node_id: self.place.node_id, epoch: epoch.cast_unsigned() };
+        let is_shown = || self.transactions.owners().of(partition) == Some(shown);
+        self.topics.shared().is_none_or(|topics| is_shown() && topics.is_current())
     }
 }

@@ -98,7 +98,8 @@ impl Server {
         let (sender, answer) = sync_channel(1);
         let transactional_id = transactional_id.to_owned();
         self.ask(0, move |node| {
-            let spare_producer_id = node.topics().new_producer_id();
+            // Without one the caller sees that the server does not answer.
+            let Some(spare_producer_id) = node.topics().new_producer_id() else { return };
             let own = Producer { id: -1, epoch: -1 };
             let begun = Request::InitProducerId { transactional_id, timeout_ms, own, spare_producer_id };
             let report = move |_: &mut Node, answer| {

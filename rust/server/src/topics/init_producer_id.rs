@@ -6,8 +6,8 @@ use rota_core::error::ErrorCode;
 use super::{TRANSACTIONS_REFUSED, Topics};
 
 impl Topics {
-    /// Returns a producer id that no other producer has.
-    pub fn new_producer_id(&self) -> i64 {
+    /// Returns a producer id that no other producer has; `None`: the engine of the cluster has not given more yet.
+    pub fn new_producer_id(&self) -> Option<i64> {
         self.owner.new_producer_id()
     }
 
@@ -20,13 +20,15 @@ impl Topics {
             Some(_) => Some(TRANSACTIONS_REFUSED),
             None => None,
         };
-        if let Some(error) = refused {
-            return InitProducerIdResponse::default()
+        // Clients try again after this error.
+        let exhausted = ErrorCode::CoordinatorLoadInProgress;
+        let producer_id = refused.map_or_else(|| self.owner.new_producer_id().ok_or(exhausted), Err);
+        match producer_id {
+            Ok(id) => InitProducerIdResponse::default().with_producer_id(ProducerId(id)).with_producer_epoch(0),
+            Err(error) => InitProducerIdResponse::default()
                 .with_error_code(error as i16)
                 .with_producer_id(ProducerId(-1))
-                .with_producer_epoch(-1);
+                .with_producer_epoch(-1),
         }
-        let producer_id = self.owner.new_producer_id();
-        InitProducerIdResponse::default().with_producer_id(ProducerId(producer_id)).with_producer_epoch(0)
     }
 }

@@ -143,7 +143,7 @@ mod tests {
         let id = producer.map(|_| StrBytes::from_static_str("pay").into());
         let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]).with_transactional_id(id);
         let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
-        let served = Served { verify: &verify, has_second_protocol: false, not_added: None };
+        let served = Served { verify: &verify, has_second_protocol: false, asks_others: false, not_added: None };
         let outcome = topics.produce_verified(&request, 9, Some(served), 1_000);
         settle(topics, outcome.waiting.iter().map(|(_, _, token)| *token).collect());
         outcome.response.responses[0].partition_responses[0].error_code

@@ -5,13 +5,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::Duration,
 };
 
-use rota_cluster::notes;
+use rota_cluster::{ProducerIds, notes};
 use rota_engine::{Revision, requests::PutNote};
 
 use super::{
@@ -27,6 +27,7 @@ type Put = Box<dyn Fn(Vec<PutNote>) -> Receiver<Result<Revision, String>> + Send
 /// See the module.
 pub struct SharedTopics {
     put: Put,
+    producer_ids: Arc<ProducerIds>,
     state: Mutex<State>,
 }
 
@@ -46,13 +47,23 @@ impl fmt::Debug for SharedTopics {
 
 impl SharedTopics {
     /// Topics whose notes `put` writes.
-    pub fn new(put: Put) -> SharedTopics {
-        SharedTopics { put, state: Mutex::default() }
+    pub fn new(put: Put, producer_ids: Arc<ProducerIds>) -> SharedTopics {
+        SharedTopics { put, producer_ids, state: Mutex::default() }
+    }
+
+    /// Takes a producer id that no server of the cluster gives; `None`: the engine has not given more yet.
+    pub(super) fn new_producer_id(&self) -> Option<i64> {
+        self.producer_ids.take()
     }
 
     /// The engine has these notes of topics. The node takes them at its next wakeup.
     pub fn arrive(&self, revision: Revision, topics: BTreeMap<String, Vec<u8>>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived = Some((revision, topics));
+    }
+
+    /// Whether the node has taken what arrived.
+    pub fn is_current(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived.is_none()
     }
 
     /// Writes the difference of two tables. Errors: why it is not written, or may not be.

@@ -138,9 +138,12 @@ impl TopicTable {
         Arc::clone(&self.published.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns a new producer id.
-    pub(super) fn new_producer_id(&self) -> i64 {
-        self.next_producer_id.fetch_add(1, Ordering::Relaxed)
+    /// Returns a new producer id; `None`: the engine of the cluster has not given more yet.
+    pub(super) fn new_producer_id(&self) -> Option<i64> {
+        match self.shared.get() {
+            Some(shared) => shared.new_producer_id(),
+            None => Some(self.next_producer_id.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 
     /// Returns the id of the node that leads a partition; `None` if it does not exist.

@@ -29,6 +29,8 @@ pub struct Served<'v> {
     pub verify: &'v Verify<'v>,
     /// Whether it serves the second protocol, too.
     pub has_second_protocol: bool,
+    /// Whether the coordinator may be another server, which must be asked before: `verify` says `NotCoordinator` then.
+    pub asks_others: bool,
     /// Why the coordinator did not add the partitions of the request; `None`: it did, or was not asked.
     pub not_added: Option<Error>,
 }
@@ -43,18 +45,24 @@ pub(super) struct Transaction<'r> {
 }
 
 impl Topics {
-    /// Returns the producer of a Produce by the second protocol, and the partitions that its coordinator must add to the
-    /// transaction before their batches are stored; `None`: none.
-    pub fn unadded(
+    /// Returns the producer of a Produce, and the partitions about which the coordinator of its transaction must be asked
+    /// before their batches are stored; `None`: none. By the second protocol, it adds them.
+    pub fn unadmitted(
         &self,
         request: &ProduceRequest,
         version: i16,
         served: Served<'_>,
     ) -> Option<(Producer, Vec<Participant>)> {
-        let id = request.transactional_id.as_ref().filter(|_| version >= SECOND_PROTOCOL_SINCE)?;
-        if !served.has_second_protocol {
+        let id = request.transactional_id.as_ref()?;
+        let adds = version >= SECOND_PROTOCOL_SINCE;
+        if adds && !served.has_second_protocol {
             return None;
         }
+        let must_ask = |verdict| match verdict {
+            Verdict::NotAdded => adds,
+            Verdict::NotCoordinator => served.asks_others,
+            _ => false,
+        };
         let mut found: Option<(Producer, Vec<Participant>)> = None;
         for asked in &request.topic_data {
             let Ok((name, topic)) = self.asked(version >= BY_ID_SINCE, &asked.name, asked.topic_id) else { continue };
@@ -65,7 +73,7 @@ impl Topics {
                 let Ok((partition, _)) = self.partition(topic, index) else { continue };
                 if !header.is_transactional()
                     || partition.producers.has_open(producer.id, producer.epoch)
-                    || (served.verify)(id, producer.id, producer.epoch, name, index) != Verdict::NotAdded
+                    || !must_ask((served.verify)(id, producer.id, producer.epoch, name, index))
                 {
                     continue;
                 }

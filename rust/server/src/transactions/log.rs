@@ -1,8 +1,11 @@
-//! The log under `__transaction_state`: in the data directory, or none in memory, where nothing outlives the process.
+//! The log under `__transaction_state`: in the data directory, in the engine of a cluster, or none in memory, where
+//! nothing outlives the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel};
 
-use rota_log::{Append, BatchKind, Completions, FaultyLog, FencedLog, LogError, LogRecord, SegmentStore};
+use rota_cluster::notes::Partitions;
+use rota_engine::PartitionId;
+use rota_log::{Append, BatchKind, Completion, Completions, FaultyLog, FencedLog, LogError, LogRecord, SegmentStore};
 use rota_txn::{AppendId, Config, Coordinator};
 
 use crate::{
@@ -16,7 +19,20 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// The log of all coordinators.
 pub struct StateLog {
     partitions: u32,
-    disk: Option<Disk>,
+    kept: Kept,
+}
+
+/// Where records are kept.
+enum Kept {
+    Nowhere,
+    InDataDir(Disk),
+    InEngine(EngineLog),
+}
+
+/// The log of a cluster, under the numbers that partitions have there.
+struct EngineLog {
+    log: Arc<SharedLog>,
+    partitions: Partitions,
 }
 
 /// The log in a data directory. The topic is created with the first transactional id.
@@ -33,7 +49,12 @@ struct Disk {
 impl StateLog {
     /// Creates a log that forgets.
     pub fn in_memory(partitions: u32) -> StateLog {
-        StateLog { partitions, disk: None }
+        StateLog { partitions, kept: Kept::Nowhere }
+    }
+
+    /// The log of a cluster.
+    pub fn in_engine(log: Arc<SharedLog>, partitions: Partitions) -> StateLog {
+        StateLog { partitions: partitions.transactions, kept: Kept::InEngine(EngineLog { log, partitions }) }
     }
 
     /// Opens the log of a data directory, under new epochs. A new log gets so many `partitions`. Errors: it cannot be
@@ -60,7 +81,7 @@ impl StateLog {
         if !infos.is_empty() && !data.is_read_only {
             disk.open(partitions).map_err(|error| disk.bad(&format!("cannot be written: {error}")))?;
         }
-        Ok(StateLog { partitions, disk: Some(disk) })
+        Ok(StateLog { partitions, kept: Kept::InDataDir(disk) })
     }
 
     /// Returns the number of partitions.
@@ -68,9 +89,9 @@ impl StateLog {
         self.partitions
     }
 
-    /// Reads the coordinator of a partition. Errors: a record cannot be read.
+    /// Reads the coordinator of a partition, unless it is in an engine. Errors: a record cannot be read.
     pub(super) fn load(&self, config: Config, partition: u32) -> Result<Coordinator, ServerError> {
-        let Some(disk) = &self.disk else { return Ok(Coordinator::new(config, 0)) };
+        let Kept::InDataDir(disk) = &self.kept else { return Ok(Coordinator::new(config, 0)) };
         let mut coordinator = Coordinator::new(config, disk.epochs[partition as usize]);
         if disk.is_read_only {
             // Kafka's directory: nothing may be written, so no transaction can go on.
@@ -80,20 +101,36 @@ impl StateLog {
         let Some(log) = disk.lock().clone() else { return Ok(coordinator) };
         let mut next = 0;
         loop {
-            let mut refused = None;
-            let read = log.read(partition as i32, next, &mut |record| {
-                if refused.is_none() {
-                    refused = coordinator.load(record.key, record.value).err().map(|error| (record.offset, error));
-                }
-            });
             let from = next;
-            next = read.map_err(|error| disk.bad(&format!("partition {partition}: {error}")))?;
-            if let Some((offset, error)) = refused {
-                return Err(disk.bad(&format!("partition {partition} at offset {offset}: {error}")));
-            }
+            let read = load_slice(&log, partition as i32, &mut coordinator, from);
+            next = read.map_err(|reason| disk.bad(&format!("partition {partition}{reason}")))?;
             if next == from {
                 return Ok(coordinator);
             }
+        }
+    }
+
+    /// Opens a partition in the engine under the epoch of its claim. The completion comes to `to`.
+    pub fn open(&self, partition: u32, epoch: i32, to: &Arc<Completions>) {
+        if let Kept::InEngine(engine) = &self.kept {
+            engine.log.open(engine.partitions.of_transactions(partition).0, epoch, to);
+        }
+    }
+
+    /// Reads the next slice of a partition in the engine. Returns the offset of the next record: `from` at the end.
+    /// Errors: a record cannot be read.
+    pub(super) fn load_slice(&self, partition: u32, coordinator: &mut Coordinator, from: i64) -> Result<i64, String> {
+        let Kept::InEngine(engine) = &self.kept else { return Ok(from) };
+        load_slice(&engine.log, engine.partitions.of_transactions(partition).0, coordinator, from)
+    }
+
+    /// The partition of `__transaction_state` that a completion names.
+    pub fn partition_of(&self, completion: &Completion) -> u32 {
+        match &self.kept {
+            Kept::InEngine(engine) => {
+                engine.partitions.in_transactions(PartitionId(completion.partition)).unwrap_or_default()
+            }
+            _ => completion.partition as u32,
         }
     }
 
@@ -108,21 +145,42 @@ impl StateLog {
         record: LogRecord,
         to: &Arc<Completions>,
     ) -> bool {
-        let Some(disk) = &self.disk else { return false };
-        let append = Append {
-            partition: partition as i32,
+        let append = |partition| Append {
+            partition,
             epoch,
             id: id.0,
             timestamp_ms: now_ms,
             kind: BatchKind::Plain,
             batch: vec![record],
         };
-        match disk.open(self.partitions) {
-            Ok(log) => log.append(append, to),
-            Err(error) => to.put([append.completion(Err(error))]),
+        match &self.kept {
+            Kept::Nowhere => return false,
+            Kept::InEngine(engine) => {
+                engine.log.append(append(engine.partitions.of_transactions(partition).0), to);
+            }
+            Kept::InDataDir(disk) => {
+                let append = append(partition as i32);
+                match disk.open(self.partitions) {
+                    Ok(log) => log.append(append, to),
+                    Err(error) => to.put([append.completion(Err(error))]),
+                }
+            }
         }
         true
     }
+}
+
+/// Reads the next slice of a log into a coordinator. Returns the offset of the next record. Errors: where and why a record
+/// cannot be read.
+fn load_slice(log: &SharedLog, partition: i32, coordinator: &mut Coordinator, from: i64) -> Result<i64, String> {
+    let mut refused = None;
+    let read = log.read(partition, from, &mut |record| {
+        if refused.is_none() {
+            refused = coordinator.load(record.key, record.value).err().map(|error| (record.offset, error));
+        }
+    });
+    let next = read.map_err(|error| format!(": {error}"))?;
+    refused.map_or(Ok(next), |(offset, error)| Err(format!(" at offset {offset}: {error}")))
 }
 
 impl Disk {

@@ -19,7 +19,10 @@ use tokio::sync::Notify;
 
 use self::log::StateLog;
 use crate::{
-    base::{error::ServerError, owners::Owners},
+    base::{
+        error::ServerError,
+        owners::{FIRST_NODE, Owners},
+    },
     log::TRANSACTION_STATE,
 };
 
@@ -28,8 +31,8 @@ pub type AnswerTo = Box<dyn FnOnce(Answer) + Send>;
 
 /// Something for the coordinator of a partition.
 pub enum Mail {
-    /// Something happened.
-    Happened(u32, Event),
+    /// Something happened in an ownership of the partition: its epoch.
+    Happened(u32, i32, Event),
     /// A request of another node.
     Asked(u32, Request, AnswerTo),
 }
@@ -66,6 +69,17 @@ impl Transactions {
         Ok(Transactions { config, coordinators, owners, log, mail, wakers })
     }
 
+    /// Creates the coordinators of a server of a cluster, which owns no partition yet. The cluster's view tells `owners`.
+    pub fn of_cluster(config: Config, log: StateLog, owners: Arc<Owners>, waker: Arc<Notify>) -> Transactions {
+        let unowned = |_| {
+            let mut coordinator = Coordinator::new(config.clone(), 0);
+            coordinator.unload(&mut Vec::new());
+            Mutex::new(coordinator)
+        };
+        let coordinators = (0..log.partitions()).map(unowned).collect();
+        Transactions { config, coordinators, owners, log, mail: Box::new([Mutex::default()]), wakers: vec![waker] }
+    }
+
     /// Creates no coordinators, for a server that does not serve transactions.
     pub fn none(nodes: usize) -> Transactions {
         Transactions {
@@ -93,6 +107,11 @@ impl Transactions {
         &self.owners
     }
 
+    /// Returns the number of partitions.
+    pub fn partitions(&self) -> u32 {
+        self.coordinators.len() as u32
+    }
+
     /// Returns the partition of a transactional id.
     pub fn partition_of(&self, transactional_id: &str) -> u32 {
         rota_core::partition_for(transactional_id, self.coordinators.len() as u32)
@@ -100,6 +119,22 @@ impl Transactions {
 
     fn coordinator(&self, partition: u32) -> MutexGuard<'_, Coordinator> {
         lock(&self.coordinators[partition as usize])
+    }
+
+    /// Takes a partition over under a new epoch. Its log must still be loaded, slice by slice, and the partition begun.
+    pub fn take(&self, partition: u32, epoch: i32) {
+        *self.coordinator(partition) = Coordinator::new(self.config.clone(), epoch);
+    }
+
+    /// Loads the next slice of a partition that was taken over. Returns the offset of the next record: `from` at the end.
+    /// Errors: a record cannot be read.
+    pub fn load_slice(&self, partition: u32, from: i64) -> Result<i64, String> {
+        self.log.load_slice(partition, &mut self.coordinator(partition), from)
+    }
+
+    /// Whether this server owns a partition: it serves or loads it.
+    pub fn is_owned(&self, partition: u32) -> bool {
+        self.coordinator(partition).is_owned()
     }
 
     /// Begins to serve a partition, on the thread of its owner. Returns when something is due, in wall milliseconds.
@@ -150,9 +185,9 @@ impl Transactions {
         Ok(())
     }
 
-    /// Leaves an event for the owner of a partition, and wakes it. Any thread may call this.
-    pub fn post(&self, partition: u32, event: Event) {
-        self.leave(partition, Mail::Happened(partition, event));
+    /// Leaves an event of an ownership of a partition for its owner, and wakes it. Any thread may call this.
+    pub fn post(&self, partition: u32, epoch: i32, event: Event) {
+        self.leave(partition, Mail::Happened(partition, epoch, event));
     }
 
     /// Leaves a request for the owner of a partition, and wakes it. Any thread may call this.
@@ -162,7 +197,8 @@ impl Transactions {
 
     fn leave(&self, partition: u32, mail: Mail) {
         let Some(owner) = self.owners.of(partition) else { return };
-        let at = (owner.node_id - crate::base::owners::FIRST_NODE) as usize;
+        // A server of a cluster has one node, whoever owns the partition now.
+        let at = if self.mail.len() == 1 { 0 } else { (owner.node_id - FIRST_NODE) as usize };
         lock(&self.mail[at]).push(mail);
         self.wakers[at].notify_one();
     }

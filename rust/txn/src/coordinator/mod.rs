@@ -230,6 +230,11 @@ impl Coordinator {
         }
     }
 
+    /// Whether the partition is owned: its log is being read, or its ids are served.
+    pub fn is_owned(&self) -> bool {
+        self.phase != Phase::GivenUp
+    }
+
     /// Whether the log is still being read.
     pub fn is_loading(&self) -> bool {
         self.phase == Phase::Loading

@@ -1,20 +1,34 @@
-//! Requests and answers of transactions, in the versions of clients.
+//! Requests and answers of transactions.
 
 use super::{BOOL, INT8, INT16, INT32, INT32S, INT64, INT64S, STR, STRS, UUID};
 use crate::schema::{Field, Kind};
 
-pub(crate) static ADD_PARTITIONS_TO_TXN: [Field; 4] = [
+pub(crate) static ADD_PARTITIONS_TO_TXN: [Field; 5] = [
+    Field::new("transactions", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_TRANSACTION))).from(4),
+    Field::new("transactional_id", STR).to(3),
+    Field::new("producer_id", INT64).to(3),
+    Field::new("producer_epoch", INT16).to(3),
+    Field::new("topics", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_TOPIC))).to(3),
+];
+static ADD_PARTITIONS_TO_TXN_TRANSACTION: [Field; 5] = [
     Field::new("transactional_id", STR),
     Field::new("producer_id", INT64),
     Field::new("producer_epoch", INT16),
+    Field::new("verify_only", BOOL),
     Field::new("topics", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_TOPIC))),
 ];
 static ADD_PARTITIONS_TO_TXN_TOPIC: [Field; 2] =
     [Field::new("name", STR), Field::new("partitions", Kind::Array(&INT32S))];
 
-pub(crate) static ADD_PARTITIONS_TO_TXN_ANSWER: [Field; 2] = [
+pub(crate) static ADD_PARTITIONS_TO_TXN_ANSWER: [Field; 4] = [
     Field::new("throttle_time_ms", INT32),
-    Field::new("results_by_topic", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_RESULT))),
+    Field::new("error_code", INT16).from(4),
+    Field::new("results_by_transaction", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_TRANSACTION_RESULT))).from(4),
+    Field::new("results_by_topic", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_RESULT))).to(3),
+];
+static ADD_PARTITIONS_TO_TXN_TRANSACTION_RESULT: [Field; 2] = [
+    Field::new("transactional_id", STR),
+    Field::new("topic_results", Kind::Array(&Kind::Struct(&ADD_PARTITIONS_TO_TXN_RESULT))),
 ];
 static ADD_PARTITIONS_TO_TXN_RESULT: [Field; 2] = [
     Field::new("name", STR),

@@ -1,15 +1,17 @@
 //! The coordinators of transactions behind their APIs (docs/transactions.md §3).
 
+mod in_cluster;
+#[path = "../scene/mod.rs"]
 mod scene;
 
-use std::{net::TcpStream, sync::Arc};
+use std::net::TcpStream;
 
 use kafka_protocol::{
     messages::{
-        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, DescribeProducersRequest,
-        DescribeTransactionsRequest, EndTxnRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest,
-        ListTransactionsRequest, MetadataRequest, OffsetFetchRequest, ProduceRequest, ProducerId, TransactionalId,
-        TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+        AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DescribeProducersRequest, DescribeTransactionsRequest,
+        EndTxnRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest, ListTransactionsRequest,
+        MetadataRequest, OffsetFetchRequest, ProduceRequest, ProducerId, TransactionalId, TxnOffsetCommitRequest,
+        WriteTxnMarkersRequest,
         add_partitions_to_txn_request::AddPartitionsToTxnTopic,
         describe_producers_request::TopicRequest,
         fetch_request::{FetchPartition, FetchTopic},
@@ -21,10 +23,8 @@ use kafka_protocol::{
     },
     protocol::StrBytes,
 };
-use rota_cluster::{Engine, MemoryEngine};
-use rota_engine::HistoryId;
 use rota_log::{BatchWriter, RecordView, batches};
-use rota_server::{ConnectTo, DataConfig, EngineConfig, ServerConfig};
+use rota_server::{DataConfig, ServerConfig};
 
 use scene::{PATIENCE, Scene, group, text, topic};
 
@@ -41,7 +41,6 @@ const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 const INVALID_REQUEST: i16 = 42;
 const INVALID_TXN_STATE: i16 = 48;
 const INVALID_PRODUCER_ID_MAPPING: i16 = 49;
-const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 const INVALID_TRANSACTION_TIMEOUT: i16 = 50;
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 const OPERATION_NOT_ATTEMPTED: i16 = 55;
@@ -137,6 +136,9 @@ impl Scene {
             .with_topics(Some(vec![topics]))
             .with_require_stable(require_stable);
         let answer = self.ask(7, &request);
+        if answer.error_code != NONE {
+            return (-1, answer.error_code);
+        }
         let partition = &answer.topics[0].partitions[0];
         (partition.committed_offset, partition.error_code)
     }
@@ -516,25 +518,4 @@ fn listings_are_filtered_by_a_pattern_of_the_whole_id() {
     assert_eq!((error, found), (NONE, vec!["pay-1".to_owned(), "pay-2".to_owned()]));
     assert_eq!(scene.listed_by("").1.len(), 3);
     assert_eq!(scene.listed_by("pay-["), (INVALID_REGULAR_EXPRESSION, vec![]));
-}
-
-#[test]
-fn a_server_of_a_cluster_refuses_transactions() {
-    let link: Arc<dyn Engine> = Arc::new(MemoryEngine::new(HistoryId(1)).link());
-    let connect: ConnectTo = Arc::new(move || {
-        let link = Arc::clone(&link);
-        Box::pin(async move { Ok(link) })
-    });
-    let engine = Some(EngineConfig { connect, node_id: 1, ttl_ms: 10_000, fences_reads: false });
-    let mut scene = Scene::of(ServerConfig { engine, ..ServerConfig::default() });
-    assert_eq!(scene.init("pay").0, TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
-    let find = FindCoordinatorRequest::default().with_key_type(1).with_coordinator_keys(vec![text("pay")]);
-    assert_eq!(scene.ask(4, &find).coordinators[0].error_code, TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
-    let advertised: Vec<i16> =
-        scene.ask(0, &ApiVersionsRequest::default()).api_keys.iter().map(|api| api.api_key).collect();
-    assert!(advertised.contains(&22));
-    assert!([24, 25, 26, 27, 28, 61, 65, 66].iter().all(|key| !advertised.contains(key)), "{advertised:?}");
-    let mut client = scene::connected(&scene.server);
-    scene::send(&mut client, 3, &EndTxnRequest::default().with_transactional_id(id("pay")));
-    assert_eq!(std::io::Read::read(&mut client, &mut [0; 1]).unwrap(), 0, "the connection is closed");
 }
