@@ -27,6 +27,7 @@ SLEEPERS: dict[str, str] = {
     "harness/postgres.py": "asks PostgreSQL again until it answers, with a deadline",
     "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
     "tests/server/chaos.py": "a fault lasts for a part of a TTL or for several, under load",
+    "tests/server/test_cluster_transactions.py": "a process is paused or gone for several TTLs, under load",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 

@@ -37,6 +37,7 @@ from tests.server.registers import History
 MEMBERS = SERVERS = 3
 TTL_MS = 1_500
 TTL_S = TTL_MS / 1_000
+TRANSACTION_PARTITIONS = 6
 TOPIC = "orders"
 TOPIC_PARTITIONS = 2
 CLIENTS = 4
@@ -122,6 +123,12 @@ class Fleet:
             command += ["--set", f"offsets.topic.num.partitions={PARTITIONS}"]
             command += ["--set", f"num.partitions={TOPIC_PARTITIONS}"]
             self.servers.append(self._process(name, command, self.environment))
+            port = free_port()
+            listen = f"PLAINTEXT://{self.address(f'rota{number}')}:{port}"
+            command = [sys.executable, "-m", "rota", "serve", "--listen", listen, "--engine", engine]
+            command += ["--node-id", str(number), "--ttl-ms", str(TTL_MS), "--set", "offsets.topic.num.partitions=4"]
+            command += ["--set", f"transaction.state.log.num.partitions={TRANSACTION_PARTITIONS}"]
+            self.servers.append(self._process(f"rota{number}", command))
             self.ports.append(port)
         for process in self.servers:
             process.start()

@@ -86,7 +86,9 @@ pub fn admissions(correlation_id: i32, admissions: &[SentAdmission<'_>]) -> Byte
 fn topic(out: &mut Writer<'_>, name: &str, partitions: &[i32]) {
     out.str(name);
     out.count(partitions.len());
-    partitions.iter().for_each(|partition| out.i32(*partition));
+    for partition in partitions {
+        out.i32(*partition);
+    }
     out.no_tags();
 }
 

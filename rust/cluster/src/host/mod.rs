@@ -418,7 +418,9 @@ impl<'c> Running<'c> {
             Message::MoreProducerIds => self.reserve_producer_ids(),
             Message::ProducerIds(block) => {
                 self.is_reserving_ids = false;
-                block.into_iter().for_each(|block| self.shared.producer_ids.put(block));
+                if let Some(block) = block {
+                    self.shared.producer_ids.put(block);
+                }
             }
             Message::Usage(outcome) => self.told_usage(&outcome),
             Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
@@ -462,7 +464,7 @@ impl<'c> Running<'c> {
             // Reads are gated by the session. What the node owns afterwards says the rest.
             Command::Read(..) | Command::Unload(..) | Command::SnapshotDone(..) | Command::Released(_) => {}
             Command::Stopped(stop) => {
-                eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop))
+                eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop));
             }
         }
     }

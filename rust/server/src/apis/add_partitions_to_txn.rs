@@ -21,7 +21,7 @@ const BETWEEN_SERVERS_SINCE: i16 = 4;
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: AddPartitionsToTxnRequest = context.decode()?;
     if context.version() >= BETWEEN_SERVERS_SINCE {
-        return admit_partitions::handle(context, request);
+        return Ok(admit_partitions::handle(context, request));
     }
     let topics: Vec<(TopicName, Vec<i32>)> =
         request.v3_and_below_topics.into_iter().map(|topic| (topic.name, topic.partitions)).collect();

@@ -14,7 +14,7 @@ use rota_core::error::ErrorCode;
 use rota_security::acl::Operation;
 use rota_txn::{Answer, Api, CONSUMER_OFFSETS, Error, Participant, Producer, Request, TransactionVersion, Verdict};
 
-use super::context::{Context, Outcome};
+use super::{Handled, context::Context};
 use crate::{client::reply_to::ReplyTo, node::Node};
 
 const OPERATION_NOT_ATTEMPTED: i16 = 55;
@@ -30,13 +30,13 @@ struct Collected {
 }
 
 /// Answers when the coordinators have answered for every transaction.
-pub fn handle(context: &mut Context<'_>, request: AddPartitionsToTxnRequest) -> Outcome {
+pub fn handle(context: &mut Context<'_>, request: AddPartitionsToTxnRequest) -> Handled {
     if !context.access().allows_on_cluster(Operation::ClusterAction) {
         let error = ErrorCode::ClusterAuthorizationFailed.code();
-        return Ok(context.answer(&AddPartitionsToTxnResponse::default().with_error_code(error)));
+        return context.answer(&AddPartitionsToTxnResponse::default().with_error_code(error));
     }
     if request.transactions.is_empty() {
-        return Ok(context.answer(&AddPartitionsToTxnResponse::default()));
+        return context.answer(&AddPartitionsToTxnResponse::default());
     }
     let count = request.transactions.len();
     let results = vec![AddPartitionsToTxnResult::default(); count];
@@ -46,7 +46,7 @@ pub fn handle(context: &mut Context<'_>, request: AddPartitionsToTxnRequest) -> 
         let collected = Rc::clone(&collected);
         admit(context.node, context.version(), transaction, move |result| collected.borrow_mut().put(at, result));
     }
-    Ok(context.handled())
+    context.handled()
 }
 
 impl Collected {
@@ -85,9 +85,8 @@ fn admit(
     };
     // Nothing is added that this server does not know: it could not tell later whether it is gone.
     if topics.iter().any(|topic| topic.partitions.iter().any(|index| unknown(&topic.name, *index))) {
-        let code = |topic: &str, partition| match unknown(topic, partition) {
-            true => ErrorCode::UnknownTopicOrPartition.code(),
-            false => OPERATION_NOT_ATTEMPTED,
+        let code = |topic: &str, partition| {
+            if unknown(topic, partition) { ErrorCode::UnknownTopicOrPartition.code() } else { OPERATION_NOT_ATTEMPTED }
         };
         return done(result.with_topic_results(topic_results(&topics, code)));
     }

@@ -85,7 +85,10 @@ impl SharedState {
                 error => Err(error),
             });
         });
-        peers.write_marker(node_id, peers::Marker { participant: Participant::new(topic, partition), marker, done });
+        peers.write_marker(
+            node_id,
+            peers::Marker { participant: Participant::new(topic, partition), end: marker, done },
+        );
     }
 
     /// Keeps markers from their leaders from now on.

@@ -2,8 +2,8 @@
 //! partitions to transactions that they coordinate.
 //!
 //! A thread of its own does this. Each server has a connection for each kind of question, with one request at a time: what
-//! comes meanwhile goes together with the next one. A question that cannot be answered is answered so within a TTL, and
-//! whoever asked tries again.
+//! comes meanwhile goes together with the next one. A question without an answer ends within a TTL, and
+//! the coordinator or the client tries again.
 
 mod question;
 
@@ -150,13 +150,12 @@ impl Connection {
 }
 
 async fn exchange(stream: &mut Option<TcpStream>, (host, port): &(String, u16), request: &[u8]) -> io::Result<Vec<u8>> {
-    let stream = match stream {
-        Some(stream) => stream,
-        None => {
-            let connected = TcpStream::connect((host.as_str(), *port)).await?;
-            connected.set_nodelay(true)?;
-            stream.insert(connected)
-        }
+    let stream = if let Some(stream) = stream {
+        stream
+    } else {
+        let connected = TcpStream::connect((host.as_str(), *port)).await?;
+        connected.set_nodelay(true)?;
+        stream.insert(connected)
     };
     stream.write_all(request).await?;
     let size = stream.read_u32().await?;

@@ -36,7 +36,7 @@ pub struct Marker {
     /// The partition.
     pub participant: Participant,
     /// The marker.
-    pub marker: rota_txn::Marker,
+    pub end: rota_txn::Marker,
     /// Receives one code.
     pub done: Codes,
 }
@@ -46,11 +46,11 @@ impl Marker {
         SentMarker {
             topic: &self.participant.topic,
             partition: self.participant.partition,
-            producer_id: self.marker.producer_id,
-            producer_epoch: self.marker.producer_epoch,
-            coordinator_epoch: self.marker.coordinator_epoch,
-            is_commit: self.marker.is_commit,
-            transaction_version: self.marker.transaction_version.code(),
+            producer_id: self.end.producer_id,
+            producer_epoch: self.end.producer_epoch,
+            coordinator_epoch: self.end.coordinator_epoch,
+            is_commit: self.end.is_commit,
+            transaction_version: self.end.transaction_version.code(),
         }
     }
 }

@@ -197,7 +197,7 @@ impl Transactions {
 
     fn leave(&self, partition: u32, mail: Mail) {
         let Some(owner) = self.owners.of(partition) else { return };
-        // A server of a cluster has one node, whoever owns the partition now.
+        // A server of a cluster has one node, also if another server owns the partition by now.
         let at = if self.mail.len() == 1 { 0 } else { (owner.node_id - FIRST_NODE) as usize };
         lock(&self.mail[at]).push(mail);
         self.wakers[at].notify_one();

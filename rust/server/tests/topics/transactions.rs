@@ -32,7 +32,7 @@ fn record(producer_id: i64, epoch: i16, sequence: i32, is_transactional: bool) -
 }
 
 fn first_protocol<'v>(verify: &'v Verify<'v>) -> Served<'v> {
-    Served { verify, has_second_protocol: false, not_added: None }
+    Served { verify, has_second_protocol: false, asks_others: false, not_added: None }
 }
 
 fn produce_as(topics: &mut Topics, verdict: Verdict, version: i16, records: Bytes) -> i16 {

@@ -1,0 +1,276 @@
+"""Exactly once on three servers over etcd, while those that coordinate the transactions are killed, paused and drained.
+
+Workers copy numbered inputs in transactions: consume, produce, send offsets, commit. Messages are in the memory of the
+server that leads their partition, so that one is spared; every other one coordinates transactions and groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import confluent_kafka as librdkafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+import rota
+from rota.cluster import EngineAccess
+from rota.cluster.looking import TRANSACTIONS, image
+from tests.clients.eventually import eventually
+from tests.server.cluster_on_engines import TRANSACTION_PARTITIONS, TTL_MS, Fleet
+
+INPUTS, OUTPUTS, GROUP = "inputs", "outputs", "copiers"
+WORKERS = 3
+WITHIN_S = 90.0
+BATCH = 4
+
+
+class Scene:
+    """The fleet, and which partitions the server leads that is spared."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
+        self.url = fleet.servers[0].command[fleet.servers[0].command.index("--engine") + 1]
+        self.operator: rota._rota.EngineOperator = eventually(
+            self._operator, WITHIN_S, "there is a cluster", fleet.logs
+        )
+        eventually(lambda: len(set(self.owners())) == 3, WITHIN_S, "each server coordinates transactions", fleet.logs)
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for topic in (INPUTS, OUTPUTS):
+            eventually(lambda topic=topic: self._make(topic), WITHIN_S, f"{topic} is there", fleet.logs)
+        leaders = image(self.operator).topics
+        inputs, outputs = leaders[INPUTS] or [], leaders[OUTPUTS] or []
+        self.spared = inputs[0]
+        #: Of inputs and of outputs, for each worker.
+        self.partitions = list(
+            zip(*([at for at, node in enumerate(of) if node == self.spared] for of in (inputs, outputs)), strict=True)
+        )
+
+    def _operator(self) -> rota._rota.EngineOperator | None:
+        with suppress(rota.NotFoundError):
+            return rota._rota.EngineOperator(self.url, EngineAccess().arguments(), 1_000)
+        return None
+
+    def _make(self, topic: str) -> bool:
+        with suppress(librdkafka.KafkaException):
+            self.admin.create_topics([NewTopic(topic, 3 * WORKERS, 1)])[topic].result(10)
+        return topic in image(self.operator).topics
+
+    def owners(self) -> list[int | None]:
+        """The owners of the partitions of `__transaction_state`."""
+        rows = [row for row in image(self.operator).partitions if row.topic == TRANSACTIONS]
+        return [row.owner if row.is_held else None for row in rows]
+
+    def coordinators(self) -> list[int | None]:
+        """Who coordinates each worker's transactional id."""
+        return self.owners()[:WORKERS]
+
+    def victim(self) -> int:
+        """A server that coordinates a worker's transactions and is not spared."""
+
+        def look() -> list[int]:
+            return [node for node in self.coordinators() if node is not None and node != self.spared]
+
+        return eventually(look, WITHIN_S, "a server that may be killed coordinates", lambda: repr(self.coordinators()))[
+            0
+        ]
+
+    def command(self, *words: str) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "rota", "cluster", *words, "--engine", self.url], check=True, timeout=WITHIN_S
+        )
+
+
+def name(number: int) -> str:
+    """A transactional id that no other worker shares a partition with."""
+    names = (f"copier-{at}" for at in itertools.count())
+    return next(each for each in names if rota._rota.partition_for(each, TRANSACTION_PARTITIONS) == number)
+
+
+class Worker:
+    """Copies the inputs of one partition, whatever happens, until `stopping` is set.
+
+    The client is kafka-python: librdkafka 2.16.0 waits for ever in send_offsets_to_transaction if the coordinator of its
+    group has left the metadata meanwhile.
+    """
+
+    def __init__(self, scene: Scene, number: int) -> None:
+        self.scene, self.number = scene, number
+        self.source, self.target = scene.partitions[number]
+        self.copied = 0
+        self.restarts = 0
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                with self.client() as (producer, consumer):
+                    while not self.stopping.is_set():
+                        self.copy(producer, consumer)
+            except KafkaError:
+                # It is fenced, or the outcome is unknown: a new producer ends what is open, and begins at the committed
+                # offset.
+                self.restarts += 1
+
+    @contextmanager
+    def client(self) -> Iterator[tuple[KafkaProducer, KafkaConsumer]]:
+        servers = self.scene.bootstrap.split(",")
+        producer = KafkaProducer(
+            bootstrap_servers=servers,
+            transactional_id=name(self.number),
+            transaction_timeout_ms=10_000,
+            max_block_ms=20_000,
+        )
+        consumer = KafkaConsumer(
+            bootstrap_servers=servers,
+            group_id=f"{GROUP}-{self.number}",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
+        try:
+            producer.init_transactions()
+            source = TopicPartition(INPUTS, self.source)
+            consumer.assign([source])
+            consumer.seek(source, consumer.committed(source) or 0)
+            yield producer, consumer
+        finally:
+            producer.close(0)
+            consumer.close(autocommit=False)
+
+    def copy(self, producer: KafkaProducer, consumer: KafkaConsumer) -> None:
+        messages = [each for of in consumer.poll(200, max_records=BATCH).values() for each in of]
+        if not messages:
+            return
+        producer.begin_transaction()
+        for message in messages:
+            producer.send(OUTPUTS, message.value, partition=self.target)
+        after = OffsetAndMetadata(messages[-1].offset + 1, "", -1)
+        producer.send_offsets_to_transaction({TopicPartition(INPUTS, self.source): after}, consumer.config["group_id"])
+        producer.commit_transaction()
+        self.copied += len(messages)
+
+
+class Feeder:
+    """Writes numbered inputs into the partitions of all workers."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.count = scene, 0
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        producer = librdkafka.Producer(
+            {"bootstrap.servers": self.scene.bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
+        while not self.stopping.wait(0.02):
+            for source, _ in self.scene.partitions:
+                producer.produce(INPUTS, str(self.count).encode(), partition=source)
+            self.count += 1
+            producer.poll(0)
+        assert producer.flush(WITHIN_S) == 0
+
+
+def strike(scene: Scene, fault: str) -> None:
+    """One fault of the server that coordinates, which is over when this returns."""
+    victim = scene.victim()
+    process, ttl_s = scene.fleet.servers[victim - 1], TTL_MS / 1_000
+    match fault:
+        case "kill":
+            process.kill()
+            time.sleep(2 * ttl_s)
+            process.start()
+        case "pause":
+            process.signal(signal.SIGSTOP)
+            time.sleep(3 * ttl_s)
+            process.signal(signal.SIGCONT)
+        case "drain":
+            scene.command("drain", str(victim))
+            scene.command("undrain", str(victim))
+
+
+def outputs(scene: Scene, target: int) -> list[int]:
+    """What a reader of committed records sees, in order."""
+    reader = librdkafka.Consumer(
+        {
+            "bootstrap.servers": scene.bootstrap,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    reader.assign([librdkafka.TopicPartition(OUTPUTS, target, 0)])
+    found = []
+    try:
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            message = reader.poll(1)
+            if message is None:
+                continue
+            if message.error() is None:
+                found.append(int(message.value()))
+            elif message.error().code() == librdkafka.KafkaError._PARTITION_EOF:
+                return found
+    finally:
+        reader.close()
+    raise AssertionError(f"the end of {OUTPUTS}-{target} is not reached")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("cluster-on-etcd")
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
+def test_every_input_counts_once_whatever_happens_to_the_coordinators(tmp_path: Path) -> None:
+    with Fleet(tmp_path, "etcd") as fleet:
+        scene = Scene(fleet)
+        feeder = Feeder(scene)
+        workers = [Worker(scene, number) for number in range(WORKERS)]
+        threads = [feeder.thread, *(worker.thread for worker in workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            for fault in ("kill", "pause", "drain", "kill"):
+                before = [worker.copied for worker in workers]
+                strike(scene, fault)
+
+                def all_copy(before: list[int] = before) -> bool:
+                    return all(worker.copied > was for worker, was in zip(workers, before, strict=True))
+
+                eventually(all_copy, WITHIN_S, f"all workers copy after {fault}", fleet.logs)
+            feeder.stopping.set()
+            feeder.thread.join()
+            eventually(
+                lambda: all(worker.copied >= feeder.count for worker in workers) or _seen(scene, feeder.count),
+                WITHIN_S,
+                "everything is copied",
+                fleet.logs,
+            )
+        finally:
+            feeder.stopping.set()
+            for worker in workers:
+                worker.stopping.set()
+            for thread in threads:
+                thread.join()
+        for _, target in scene.partitions:
+            counts = Counter(outputs(scene, target))
+            assert counts == Counter(range(feeder.count))
+        print(f"{feeder.count} inputs of each of {WORKERS} workers, restarts {[each.restarts for each in workers]}")
+        assert feeder.count > 100
+
+
+def _seen(scene: Scene, count: int) -> bool:
+    """Whether all outputs are there: a commit whose answer was lost is not counted by its worker."""
+    return all(len(outputs(scene, target)) >= count for _, target in scene.partitions)
