@@ -20,7 +20,11 @@ from tests.clients.eventually import eventually
 from tests.http.asking import ask, commit
 
 PARTITIONS = 4
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": PARTITIONS}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "transaction.state.log.num.partitions": 2,
+    "offsets.topic.num.partitions": PARTITIONS,
+}
 WITHIN_S = 30
 
 
@@ -106,7 +110,8 @@ def test_metrics_and_health_are_those_of_the_cluster(two: list[rota.Server]) -> 
         epochs = {name[1]: epoch for name, epoch in found.items() if name[0] == "rota_cluster_epoch"}
         assert epochs == {str(at): cluster_of(one).partitions[at].epoch for at in owned}
         taken, given = (found["rota_cluster_handovers_total", kind] for kind in ("taken", "given_up"))
-        assert taken - given == len(owned)
+        of_transactions = [row for row in cluster_of(one).transaction_partitions if row.owner == node_id]
+        assert taken - given == len(owned) + len(of_transactions)
         status, health = shown(two[node_id - 1], "/healthz")
         assert (status, health["cluster"]["alive_nodes"]) == (200, [1, 2])
         assert health["cluster"]["owned_partitions"] == len(owned)

@@ -45,13 +45,13 @@ class Scene:
         self.fleet = fleet
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
         self.url = fleet.servers[0].command[fleet.servers[0].command.index("--engine") + 1]
-        self.operator: rota._rota.EngineOperator = eventually(
-            self._operator, WITHIN_S, "there is a cluster", fleet.logs
-        )
+        operator = eventually(self._operator, WITHIN_S, "there is a cluster", fleet.logs)
+        assert operator is not None
+        self.operator = operator
         eventually(lambda: len(set(self.owners())) == 3, WITHIN_S, "each server coordinates transactions", fleet.logs)
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for topic in (INPUTS, OUTPUTS):
-            eventually(lambda topic=topic: self._make(topic), WITHIN_S, f"{topic} is there", fleet.logs)
+            eventually(partial(self._make, topic), WITHIN_S, f"{topic} is there", fleet.logs)
         leaders = image(self.operator).topics
         inputs, outputs = leaders[INPUTS] or [], leaders[OUTPUTS] or []
         self.spared = inputs[0]
@@ -161,7 +161,7 @@ class Worker:
             producer.begin_transaction()
             for message in messages:
                 producer.produce(OUTPUTS, message.value(), partition=self.target)
-            after = librdkafka.TopicPartition(INPUTS, self.source, messages[-1].offset() + 1)
+            after = librdkafka.TopicPartition(INPUTS, self.source, (messages[-1].offset() or 0) + 1)
             # An error of unknown outcome: a new producer ends what is open, and begins at the committed offset.
             producer.send_offsets_to_transaction([after], consumer.consumer_group_metadata(), 10)
             producer.commit_transaction(10)
@@ -226,9 +226,10 @@ def outputs(scene: Scene, target: int) -> list[int]:
             message = reader.poll(1)
             if message is None:
                 continue
-            if message.error() is None:
-                found.append(int(message.value()))
-            elif message.error().code() == librdkafka.KafkaError._PARTITION_EOF:
+            error = message.error()
+            if error is None:
+                found.append(int(message.value() or b""))
+            elif error.code() == librdkafka.KafkaError._PARTITION_EOF:
                 return found
     finally:
         reader.close()

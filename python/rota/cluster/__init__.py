@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -73,12 +73,12 @@ class Cluster(NamedTuple):
     nodes: list[ClusterNode]
     #: Of `__consumer_offsets`.
     partitions: list[ClusterPartition]
-    #: Of `__transaction_state`.
-    transaction_partitions: list[ClusterPartition]
     #: Partitions whose content in the engine is damaged, with the damage.
     damaged: list[tuple[int, str]]
     #: Of the engine's fullest member; None before the first answer, and of an engine in memory.
     space: Space | None
+    #: Of `__transaction_state`.
+    transaction_partitions: Sequence[ClusterPartition] = ()
 
 
 def described(shown: Mapping[str, Any]) -> Cluster:
