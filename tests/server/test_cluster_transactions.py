@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
 from rota.cluster import EngineAccess
-from rota.cluster.looking import TRANSACTIONS, image
+from rota.cluster.looking import image
 from tests.clients.eventually import eventually
 from tests.server.cluster_on_engines import TRANSACTION_PARTITIONS, TTL_MS, Fleet
 
@@ -72,7 +72,7 @@ class Scene:
 
     def owners(self) -> list[int | None]:
         """The owners of the partitions of `__transaction_state`."""
-        rows = [row for row in image(self.operator).partitions if row.topic == TRANSACTIONS]
+        rows = image(self.operator).transactions
         return [row.owner if row.is_held else None for row in rows]
 
     def coordinators(self) -> list[int | None]:

@@ -90,7 +90,7 @@ def status(cluster: Reached) -> None:
         "alive": sorted(node_id for node_id, lives in alive.items() if lives),
         "partitions": len(found.partitions),
         "owned": sum(found.owned().values()),
-        "moving": [row.name for row in found.moving()],
+        "moving": [row.partition for row in found.moving()],
         kind: [rendering.member_facts(member) for member in members],
         "alarms": [alarm for _, alarm in alarms],
         "troubles": troubles,
@@ -121,11 +121,11 @@ def describe(
     """
     found, alive = observed(cluster.engine, cluster.tell)
     members, alarms = looking.members(cluster.engine), cluster.engine.alarms()
-    contents: dict[str, tuple[int, int, int]] | None = {} if sizes else None
+    contents: dict[int, tuple[int, int, int]] | None = {} if sizes else None
     if contents is not None:
-        for number, row in enumerate(found.partitions):
-            cluster.tell(f"reads partition {row.name} of {len(found.partitions)}")
-            contents[row.name] = cluster.engine.content(number)
+        for row in found.partitions:
+            cluster.tell(f"reads partition {row.partition} of {len(found.partitions)}")
+            contents[row.partition] = cluster.engine.content(row.partition)
     names = ("entries", "entry_bytes", "snapshot_bytes")
     facts = rendering.cluster_facts(cluster.engine.name, found) | {
         "nodes": [
@@ -135,9 +135,10 @@ def describe(
         ],
         "partitions": [
             rendering.partition_facts(row)
-            | ({} if contents is None else dict(zip(names, contents[row.name], strict=True)))
+            | ({} if contents is None else dict(zip(names, contents[row.partition], strict=True)))
             for row in found.partitions
         ],
+        "transaction_partitions": [rendering.partition_facts(row) for row in found.transactions],
         cluster.engine.kind: [rendering.member_facts(member) for member in members],
         "alarms": [{"member_id": f"{member_id:x}", "alarm": alarm} for member_id, alarm in alarms],
     }
@@ -272,8 +273,8 @@ def drain(cluster: Reached, node: NodeNumber, wait: Wait = True, timeout_ms: Tim
         wait_for(
             cluster,
             timeout_ms,
-            lambda now: now.owned()[node] == 0,
-            lambda now: f"node {node} still owns {now.owned()[node]} partitions",
+            lambda now: now.held(node) == 0,
+            lambda now: f"node {node} still owns {now.held(node)} partitions",
         )
     line = f"node {node} owns nothing" if wait else f"node {node} is being drained"
     cluster.show({"node": node, "is_done": wait}, [line])

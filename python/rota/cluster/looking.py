@@ -33,13 +33,9 @@ class Node(NamedTuple):
     """Its process and the number of its last beat."""
 
 
-GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-
-
 class Partition(NamedTuple):
-    """A partition of one of the two topics."""
+    """A partition of `__consumer_offsets` or `__transaction_state`."""
 
-    topic: str
     partition: int
     owner: int | None
     """Which node owns it, or did last."""
@@ -49,11 +45,6 @@ class Partition(NamedTuple):
     planned: int | None
     pin: int | None
     """Where an operator has placed it."""
-
-    @property
-    def name(self) -> str:
-        """The number, after a t if it is one of transactions."""
-        return f"t{self.partition}" if self.topic == TRANSACTIONS else str(self.partition)
 
 
 class Image(NamedTuple):
@@ -66,9 +57,14 @@ class Image(NamedTuple):
     ttl_ms: int
     nodes: dict[int, Node]
     partitions: list[Partition]
-    """As the engine numbers them: of groups, then of transactions."""
     topics: dict[str, list[int] | None]
     """The leader of each partition, by topic; None: a later version of rota wrote it."""
+    transactions: list[Partition]
+    """The partitions of `__transaction_state`."""
+
+    def held(self, node_id: int) -> int:
+        """How many partitions of both topics the node holds."""
+        return sum(row.is_held and row.owner == node_id for row in (*self.partitions, *self.transactions))
 
     def owned(self) -> Counter[int]:
         """How many partitions each node holds."""
@@ -112,10 +108,18 @@ def of_look(look: dict[str, Any]) -> Image:
     """What the compiled half shows, with names."""
     cluster_id, _, ttl_ms = look["settings"] or (None, 0, 0)
     nodes = {row[0]: Node(*row) for row in look["nodes"]}
-    kinds = ((GROUPS, "partitions"), (TRANSACTIONS, "transaction_partitions"))
-    partitions = [Partition(topic, number, *row) for topic, kind in kinds for number, row in enumerate(look[kind])]
+    partitions = [Partition(number, *row) for number, row in enumerate(look["partitions"])]
+    transactions = [Partition(number, *row) for number, row in enumerate(look["transaction_partitions"])]
     return Image(
-        look["history"], look["format"], look["revision"], cluster_id, ttl_ms, nodes, partitions, look["topics"]
+        look["history"],
+        look["format"],
+        look["revision"],
+        cluster_id,
+        ttl_ms,
+        nodes,
+        partitions,
+        look["topics"],
+        transactions,
     )
 
 

@@ -65,7 +65,6 @@ def node_facts(found: Image, node: Node, lives: bool) -> dict[str, Any]:
 def partition_facts(row: Partition) -> dict[str, Any]:
     """A partition as JSON."""
     return {
-        "topic": row.topic,
         "partition": row.partition,
         "owner": row.owner if row.is_held else None,
         "epoch": row.epoch,
@@ -120,14 +119,14 @@ def nodes(found: Image, alive: dict[int, bool]) -> Iterator[str]:
     yield from table(["node", "is", "started", "version", "partitions", "addresses"], rows)
 
 
-def partitions(rows: Sequence[Partition], contents: dict[str, tuple[int, int, int]] | None = None) -> Iterator[str]:
+def partitions(rows: Sequence[Partition], contents: dict[int, tuple[int, int, int]] | None = None) -> Iterator[str]:
     """A table of partitions, with what each has in the engine if that was read."""
     heads, cells = ["partition", "owner", "epoch", "planned", "pin"], []
     for row in rows:
         owner = UNKNOWN if not row.is_held else shown(row.owner)
-        line = [row.name, owner, str(row.epoch), shown(row.planned), shown(row.pin)]
+        line = [str(row.partition), owner, str(row.epoch), shown(row.planned), shown(row.pin)]
         if contents is not None:
-            entries, entry_bytes, snapshot_bytes = contents[row.name]
+            entries, entry_bytes, snapshot_bytes = contents[row.partition]
             line += [str(entries), size(entry_bytes), size(snapshot_bytes)]
         cells.append(line)
     yield from table([*heads, *(["entries", "their size", "snapshot"] if contents is not None else [])], cells)
