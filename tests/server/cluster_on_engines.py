@@ -122,13 +122,8 @@ class Fleet:
             command += ["--engine", url.format(_joined(linked)), "--node-id", str(number), "--ttl-ms", str(TTL_MS)]
             command += ["--set", f"offsets.topic.num.partitions={PARTITIONS}"]
             command += ["--set", f"num.partitions={TOPIC_PARTITIONS}"]
-            self.servers.append(self._process(name, command, self.environment))
-            port = free_port()
-            listen = f"PLAINTEXT://{self.address(f'rota{number}')}:{port}"
-            command = [sys.executable, "-m", "rota", "serve", "--listen", listen, "--engine", engine]
-            command += ["--node-id", str(number), "--ttl-ms", str(TTL_MS), "--set", "offsets.topic.num.partitions=4"]
             command += ["--set", f"transaction.state.log.num.partitions={TRANSACTION_PARTITIONS}"]
-            self.servers.append(self._process(f"rota{number}", command))
+            self.servers.append(self._process(name, command, self.environment))
             self.ports.append(port)
         for process in self.servers:
             process.start()

@@ -44,7 +44,7 @@ class Scene:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
-        self.url = fleet.servers[0].command[fleet.servers[0].command.index("--engine") + 1]
+        self.url = fleet.engine
         operator = eventually(self._operator, WITHIN_S, "there is a cluster", fleet.logs)
         assert operator is not None
         self.operator = operator
