@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 import rota
@@ -64,7 +68,7 @@ def test_the_advertised_ranges_are_those_that_are_served(address: Address) -> No
 
 
 TRANSACTION_APIS = {
-    24: (0, 3),
+    24: (0, 5),
     25: (0, 4),
     26: (0, 5),
     27: (1, 2),
@@ -75,16 +79,24 @@ TRANSACTION_APIS = {
 }
 
 
-def test_the_apis_of_transactions_are_advertised_but_not_by_a_server_of_a_cluster(address: Address) -> None:
+@contextmanager
+def apart() -> Iterator[Connection]:
+    """A connection to a server of a cluster whose servers cannot ask each other: without a PLAINTEXT listener."""
+    with rota.Server(engine=rota.MemoryEngine(), node_id=1, tls=True) as server:
+        context = server.client_config("aiokafka")["ssl_context"]
+        assert isinstance(context, ssl.SSLContext)
+        with Connection((server.host, server.port)) as connection:
+            connection.socket = context.wrap_socket(connection.socket, server_hostname=server.host)
+            yield connection
+
+
+def test_the_apis_of_transactions_are_advertised_where_they_are_served(address: Address) -> None:
     with Connection(address) as connection:
         answer = connection.ask(frame(API_VERSIONS, 0))
         answer.i16()
         ranges = listed(answer)
     assert {key: ranges.get(key) for key in TRANSACTION_APIS} == TRANSACTION_APIS
-    with (
-        rota.Server(engine=rota.MemoryEngine(), node_id=1) as server,
-        Connection((server.host, server.port)) as connection,
-    ):
+    with apart() as connection:
         answer = connection.ask(frame(API_VERSIONS, 0))
         answer.i16()
         assert not listed(answer).keys() & TRANSACTION_APIS.keys()
@@ -150,11 +162,8 @@ def test_a_transactional_id_has_a_coordinator(address: Address) -> None:
     assert (answer.i32(), answer.i16(), answer.string(), answer.i32()) == (0, 0, "NONE", 1)
 
 
-def test_a_server_of_a_cluster_refuses_a_transactional_id_for_good() -> None:
-    with (
-        rota.Server(engine=rota.MemoryEngine(), node_id=1) as server,
-        Connection((server.host, server.port)) as connection,
-    ):
+def test_servers_that_cannot_ask_each_other_refuse_a_transactional_id_for_good() -> None:
+    with apart() as connection:
         answer = connection.ask(frame(FIND_COORDINATOR, 1, string("tx") + i8(1)))
     assert (answer.i32(), answer.i16()) == (0, 53)
     assert "transaction" in (answer.string() or "")
