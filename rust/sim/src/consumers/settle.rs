@@ -13,6 +13,9 @@ use super::{
 /// Rounds in which every client does what is next. Each revocation takes two: one whose answer has it, one to report it.
 const ROUNDS_MAX: usize = 12;
 
+/// So many deadlines fire in a row: the join phase of absent static members begins anew each time (departure D12).
+const FIRINGS_MAX: usize = 20;
+
 /// Before these rounds the members without a client end: some have a session only when a join phase is over.
 const FORGETTING: [usize; 2] = [0, 4];
 
@@ -50,9 +53,9 @@ fn end_appends(world: &mut World) {
 }
 
 fn fire(world: &mut World, chosen: impl Fn(&str, Option<&str>) -> bool) {
-    while let Some((at, (_, name, _))) =
-        world.deadlines().into_iter().enumerate().find(|(_, (_, name, id))| chosen(name, id.as_deref()))
-    {
+    for _ in 0..FIRINGS_MAX {
+        let armed = world.deadlines().into_iter().enumerate();
+        let Some((at, (_, name, _))) = { armed }.find(|(_, (_, name, id))| chosen(name, id.as_deref())) else { return };
         world.apply(Event::Fire(at, name));
         end_appends(world);
     }
