@@ -68,7 +68,7 @@ pub struct Client {
     pub told: Partitions,
     /// What the coordinator has counted as held by it since its member had the epoch that it knows.
     pub kept: Partitions,
-    /// A downgrade has made its generation old: its next request is refused, and it is a member no more.
+    /// A downgrade or a join phase without it has made its generation old: its next request is refused.
     pub is_fenced: bool,
     /// Its member was removed or fenced, and no answer has said so. It may have joined again under the same id.
     pub was_removed: bool,

@@ -280,7 +280,7 @@ impl World {
         let mut told = Told::default();
         let mut effects = Effects::default();
         let mut fate = Fate::Answered;
-        let (revoked, was_consumer) = (self.revoked(), self.group().is_some());
+        let revoked = self.revoked();
         match event {
             Event::Ask(client, ask, of_it) => {
                 fate = of_it;
@@ -325,7 +325,7 @@ impl World {
         }
         self.note_what_is_kept(&revoked);
         self.note_who_was_removed();
-        if was_consumer && self.is_classic() {
+        if self.is_classic() {
             self.fence_clients();
         }
         told
@@ -348,7 +348,8 @@ impl World {
         }
     }
 
-    /// A downgrade: its generation is the group epoch, and classic members of an older one are refused.
+    /// Classic members of an older generation are refused: behind a downgrade, whose generation is the group epoch, and
+    /// static ones that a join phase has not waited for.
     fn fence_clients(&mut self) {
         let generation = self.core.project(GROUP).map_or(0, |group| group.generation);
         let known = self.clients.iter_mut().filter(|known| known.speaks == Speaks::Classic);
