@@ -31,6 +31,7 @@ NOTES = {
     "faults": "injected errors, pauses",
     "client": "answers back to a client",
     "transactions": "exactly-once",
+    "peers": "questions to other servers",
     "topics": "topics and messages",
     "log": "data directory",
     "rota-core": "the state machine",
