@@ -8,12 +8,11 @@ use rota_security::acl::{Operation, ResourceType};
 use rota_txn::{CONSUMER_OFFSETS, Participant, Producer, Request, TransactionVersion};
 
 use super::{
-    admit_partitions,
+    admit_partitions::{self, OPERATION_NOT_ATTEMPTED},
     context::{Context, Outcome},
 };
 use crate::node::transaction_replies::{Form, TransactionReply, partitions_answer};
 
-const OPERATION_NOT_ATTEMPTED: i16 = 55;
 /// The first version that servers send each other.
 const BETWEEN_SERVERS_SINCE: i16 = 4;
 
@@ -33,8 +32,8 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     let bad = bad_partitions(context, &topics);
     if !bad.is_empty() {
-        let not_attempted = OPERATION_NOT_ATTEMPTED;
-        let code = |name: &TopicName, index| bad.get(&(name.clone(), index)).copied().unwrap_or(not_attempted);
+        let code =
+            |name: &TopicName, index| bad.get(&(name.clone(), index)).copied().unwrap_or(OPERATION_NOT_ATTEMPTED);
         return Ok(context.answer(&partitions_answer(topics, code)));
     }
     let participants = topics.iter().flat_map(|(name, partitions)| {

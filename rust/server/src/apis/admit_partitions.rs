@@ -17,7 +17,8 @@ use rota_txn::{Answer, Api, CONSUMER_OFFSETS, Error, Participant, Producer, Requ
 use super::{Handled, context::Context};
 use crate::{client::reply_to::ReplyTo, node::Node};
 
-const OPERATION_NOT_ATTEMPTED: i16 = 55;
+/// Of a partition that could be added beside one that cannot.
+pub const OPERATION_NOT_ATTEMPTED: i16 = 55;
 
 /// The first version whose senders know `TRANSACTION_ABORTABLE`.
 const ABORTABLE_SINCE: i16 = 5;

@@ -28,6 +28,7 @@ use crate::{
         Node,
         admissions::{Admission, Admitted},
     },
+    topics::must_ask,
 };
 
 /// The first version whose clients know `TRANSACTION_ABORTABLE`.
@@ -102,12 +103,7 @@ impl Checked {
     fn verify(self, node: &mut Node) {
         let verdict = self.verdict(node, &Admitted::default());
         let adds = self.reply_to.version >= SECOND_PROTOCOL_SINCE;
-        let must_ask = match verdict {
-            Verdict::NotAdded => adds,
-            Verdict::NotCoordinator => node.cluster().is_some(),
-            _ => false,
-        };
-        if !must_ask {
+        if !must_ask(verdict, adds, node.cluster().is_some()) {
             return self.act(node, verdict, None);
         }
         let (transactional_id, producer) = (self.transactional_id.clone(), self.producer);

@@ -10,23 +10,10 @@ use std::{
 };
 
 use rota_core::error::ErrorCode;
-use rota_txn::{Answer, Error, Participant, Producer, Request, TransactionVersion, Verdict};
+use rota_txn::{Answer, Error, Participant, Request, TransactionVersion, Verdict};
 
 use super::{Node, queues::Told};
-use crate::peers;
-
-/// What the partitions of a request need before their data is appended.
-#[derive(Clone, Debug)]
-pub struct Admission {
-    /// The transactional id.
-    pub transactional_id: String,
-    /// The producer.
-    pub producer: Producer,
-    /// The partitions.
-    pub participants: Vec<Participant>,
-    /// Whether they are added to the transaction, by the second protocol, or only looked for.
-    pub adds: bool,
-}
+pub use crate::peers::Admission;
 
 /// The answer to an [`Admission`].
 #[derive(Clone, Debug, Default)]
@@ -104,10 +91,10 @@ impl Node {
     /// Asks the coordinator of a transaction, on whatever server. `then` runs on this node's thread, before this returns or
     /// later.
     pub fn admit(&mut self, admission: Admission, then: ContinueAdmitted) {
-        let Admission { transactional_id, producer, participants, adds } = admission;
-        let owner = self.transaction_owner(&transactional_id);
-        let is_elsewhere = self.shared.is_elsewhere(owner) && !self.coordinates(&transactional_id);
+        let owner = self.transaction_owner(&admission.transactional_id);
+        let is_elsewhere = self.shared.is_elsewhere(owner) && !self.coordinates(&admission.transactional_id);
         let Some(peers) = self.shared.peers.as_ref().filter(|_| is_elsewhere) else {
+            let Admission { transactional_id, producer, participants, adds } = admission;
             let version = TransactionVersion::V2;
             let request = Request::AddParticipants { transactional_id, producer, participants, version };
             let then = |node: &mut Node, answer| {
@@ -122,10 +109,10 @@ impl Node {
             shared.told.leave(place, Told::Admitted(number, codes));
             shared.wakers[place].notify_one();
         };
-        let asked = participants.iter().map(|participant| (participant.clone(), false)).collect();
-        self.admissions.waiting.insert(number, Wait { producer_id: producer.id, participants: asked, then });
-        let done = Box::new(done);
-        peers.admit(owner, peers::Admission { transactional_id, producer, participants, adds, done });
+        let participants = admission.participants.iter().map(|participant| (participant.clone(), false)).collect();
+        let wait = Wait { producer_id: admission.producer.id, participants, then };
+        self.admissions.waiting.insert(number, wait);
+        peers.admit(owner, admission, Box::new(done));
     }
 
     /// Another server has answered, or does not.

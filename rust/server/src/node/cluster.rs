@@ -40,7 +40,7 @@ impl Node {
     /// Asks the engine whether this node still has the partitions of these groups. The result arrives when it has
     /// confirmed that, or ends if it does not. `None`: nothing is to be asked, because the node has none of them.
     pub fn confirm<'g>(&self, groups: impl Iterator<Item = &'g str>) -> Option<oneshot::Receiver<()>> {
-        let cluster = self.cluster().filter(|cluster| cluster.fences_reads())?;
+        let cluster = self.cluster()?;
         let held = groups.filter_map(|group| {
             let partition = self.partition_of(group);
             let epoch = self.coordinator(partition)?.epoch();

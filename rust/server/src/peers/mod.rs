@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use self::question::Question;
-pub use self::question::{Admission, Marker};
+pub use self::question::{Admission, Codes, Marker};
 use crate::log::cluster::Cluster;
 
 /// Questions of one request.
@@ -28,7 +28,7 @@ const ANSWER_BYTES_MAX: u32 = 16 << 20;
 /// A question to a server.
 enum Asked {
     Marker(i32, Marker),
-    Admission(i32, Admission),
+    Admission(i32, Admission, Codes),
 }
 
 /// The way to the other servers. Its thread ends with it.
@@ -58,10 +58,10 @@ impl Peers {
         let _gone = self.asked.send(Asked::Marker(node_id, marker));
     }
 
-    /// Asks the coordinator of a transaction to admit partitions.
-    pub fn admit(&self, node_id: i32, admission: Admission) {
+    /// Asks the coordinator of a transaction to admit partitions. `done` receives a code for each.
+    pub fn admit(&self, node_id: i32, admission: Admission, done: Codes) {
         // The thread ends after this.
-        let _gone = self.asked.send(Asked::Admission(node_id, admission));
+        let _gone = self.asked.send(Asked::Admission(node_id, admission, done));
     }
 }
 
@@ -70,7 +70,7 @@ async fn serve(cluster: Weak<Cluster>, mut inbox: UnboundedReceiver<Asked>) {
     while let Some(asked) = inbox.recv().await {
         match asked {
             Asked::Marker(node_id, marker) => markers.ask(node_id, marker),
-            Asked::Admission(node_id, admission) => admissions.ask(node_id, admission),
+            Asked::Admission(node_id, admission, done) => admissions.ask(node_id, (admission, done)),
         }
     }
 }

@@ -69,7 +69,8 @@ impl Question for Marker {
     }
 }
 
-/// Partitions of a transaction that the other server coordinates.
+/// Partitions that the coordinator of a transaction is to admit.
+#[derive(Clone, Debug)]
 pub struct Admission {
     /// The transactional id.
     pub transactional_id: String,
@@ -77,10 +78,8 @@ pub struct Admission {
     pub producer: Producer,
     /// The partitions.
     pub participants: Vec<Participant>,
-    /// Whether they are added to the transaction, or only looked for.
+    /// Whether they are added to the transaction, by the second protocol, or only looked for.
     pub adds: bool,
-    /// Receives a code for each partition.
-    pub done: Codes,
 }
 
 impl Admission {
@@ -95,9 +94,10 @@ impl Admission {
     }
 }
 
-impl Question for Admission {
-    fn request(batch: &[Admission], correlation_id: i32) -> BytesMut {
-        admissions(correlation_id, &batch.iter().map(Admission::sent).collect::<Vec<_>>())
+/// With who receives a code for each partition.
+impl Question for (Admission, Codes) {
+    fn request(batch: &[(Admission, Codes)], correlation_id: i32) -> BytesMut {
+        admissions(correlation_id, &batch.iter().map(|(admission, _)| admission.sent()).collect::<Vec<_>>())
     }
 
     fn codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError> {
@@ -105,7 +105,7 @@ impl Question for Admission {
     }
 
     fn into_parts(self) -> (usize, Codes) {
-        (self.participants.len(), self.done)
+        (self.0.participants.len(), self.1)
     }
 }
 
@@ -119,13 +119,14 @@ mod tests {
         let (sender, results) = channel();
         let admission = |partitions: i32| {
             let sender = sender.clone();
-            Admission {
+            let done: Codes = Box::new(move |codes| sender.send(codes).unwrap());
+            let admission = Admission {
                 transactional_id: "pay".to_owned(),
                 producer: Producer { id: 7, epoch: 0 },
                 participants: (0..partitions).map(|partition| Participant::new("t", partition)).collect(),
                 adds: true,
-                done: Box::new(move |codes| sender.send(codes).unwrap()),
-            }
+            };
+            (admission, done)
         };
         Question::settle(vec![admission(2), admission(1)], codes);
         results.try_iter().collect()

@@ -92,7 +92,7 @@ pub use produce::{AppendToken, ProduceOutcome};
 pub use settings::TopicSettings;
 pub use shared::{SharedTopics, leaders_in_note};
 pub use table::TopicTable;
-pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify};
+pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, must_ask};
 
 pub use configs::ConfigRow;
 

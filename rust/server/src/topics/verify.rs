@@ -44,6 +44,16 @@ pub(super) struct Transaction<'r> {
     pub served: Option<Served<'r>>,
 }
 
+/// Whether the coordinator of a transaction must be asked about a partition, after a verdict of the coordinators of this
+/// process. `adds`: it adds the partition, by the second protocol. `asks_others`: it may be another server.
+pub fn must_ask(verdict: Verdict, adds: bool, asks_others: bool) -> bool {
+    match verdict {
+        Verdict::NotAdded => adds,
+        Verdict::NotCoordinator => asks_others,
+        _ => false,
+    }
+}
+
 impl Topics {
     /// Returns the producer of a Produce, and the partitions about which the coordinator of its transaction must be asked
     /// before their batches are stored; `None`: none. By the second protocol, it adds them.
@@ -58,11 +68,6 @@ impl Topics {
         if adds && !served.has_second_protocol {
             return None;
         }
-        let must_ask = |verdict| match verdict {
-            Verdict::NotAdded => adds,
-            Verdict::NotCoordinator => served.asks_others,
-            _ => false,
-        };
         let mut found: Option<(Producer, Vec<Participant>)> = None;
         for asked in &request.topic_data {
             let Ok((name, topic)) = self.asked(version >= BY_ID_SINCE, &asked.name, asked.topic_id) else { continue };
@@ -73,7 +78,11 @@ impl Topics {
                 let Ok((partition, _)) = self.partition(topic, index) else { continue };
                 if !header.is_transactional()
                     || partition.producers.has_open(producer.id, producer.epoch)
-                    || !must_ask((served.verify)(id, producer.id, producer.epoch, name, index))
+                    || !must_ask(
+                        (served.verify)(id, producer.id, producer.epoch, name, index),
+                        adds,
+                        served.asks_others,
+                    )
                 {
                     continue;
                 }
