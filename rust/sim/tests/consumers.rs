@@ -30,24 +30,32 @@ fn shown(name: &str, found: &Found) -> Option<String> {
     Some(format!("{name}: {}: {}\n{:#?}", broken.id, broken.detail, broken.steps))
 }
 
+/// Cooperative clients after these events. Before them, the first one has everything as the only classic member.
+fn cooperative(bounds: &Arc<Bounds>, way: &[Event]) -> World {
+    let begin = [
+        Event::Restart(0, Speaks::Classic),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Fire(1, "InitialDelay"),
+        Event::Ask(0, Ask::ClassicSync, Fate::Answered),
+    ];
+    let mut world = World::new(bounds);
+    for event in begin.iter().chain(way) {
+        world.apply(*event);
+    }
+    world
+}
+
 /// The log refuses the plan of a cooperative group, and a consumer converts the group: the classic member holds what it
 /// reports (docs/departures.md D21).
 #[test]
 fn an_upgrade_without_a_plan_leaves_members_what_they_use() {
     let bounds = Arc::new(Bounds::named("cooperative").expect("these bounds"));
-    let mut world = World::new(&bounds);
     let way = [
-        Event::Restart(0, Speaks::Classic),
-        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
-        Event::Fire(1, "InitialDelay"),
-        Event::Ask(0, Ask::ClassicSync, Fate::Answered),
         Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
         Event::Ask(0, Ask::ClassicSync, Fate::Refused(ErrorCode::NotEnoughReplicas)),
         Event::Ask(1, Ask::Join(1), Fate::Answered),
     ];
-    for event in way {
-        world.apply(event);
-    }
+    let world = cooperative(&bounds, &way);
     assert!(world.group().is_some() && world.is_member(1), "the group is converted");
     assert_eq!(world.clients[0].holds().len(), 2);
     assert_eq!(world.held(0), world.clients[0].holds());
@@ -59,19 +67,12 @@ fn an_upgrade_without_a_plan_leaves_members_what_they_use() {
 #[test]
 fn a_removed_member_that_joins_again_counts_from_its_assignment_on() {
     let bounds = Arc::new(Bounds::named("cooperative").expect("these bounds"));
-    let mut world = World::new(&bounds);
     let way = [
-        Event::Restart(0, Speaks::Classic),
-        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
-        Event::Fire(1, "InitialDelay"),
-        Event::Ask(0, Ask::ClassicSync, Fate::Answered),
         Event::Fire(0, "Session"),
         Event::Ask(1, Ask::Join(1), Fate::Answered),
         Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
     ];
-    for event in way {
-        world.apply(event);
-    }
+    let mut world = cooperative(&bounds, &way);
     assert!(world.is_member(0) && world.is_member(1) && world.clients[0].was_removed);
     assert_eq!(world.clients[0].holds(), world.clients[1].holds());
     world.apply(Event::Ask(0, Ask::ClassicSync, Fate::Answered));
