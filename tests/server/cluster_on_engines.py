@@ -132,7 +132,7 @@ class Fleet:
     def operate(self, *words: str) -> None:
         """`rota cluster`."""
         command = [sys.executable, "-m", "rota", "cluster", *words, "--engine", self.engine]
-        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=READY_WITHIN_S)
         assert ended.returncode == 0, ended.stderr
 
     def _start_etcd(self) -> tuple[list[tuple[str, int]], str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -44,7 +42,6 @@ class Scene:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
-        self.url = fleet.engine
         operator = eventually(self._operator, WITHIN_S, "there is a cluster", fleet.logs)
         assert operator is not None
         self.operator = operator
@@ -62,7 +59,7 @@ class Scene:
 
     def _operator(self) -> rota._rota.EngineOperator | None:
         with suppress(rota.NotFoundError):
-            return rota._rota.EngineOperator(self.url, EngineAccess().arguments(), 1_000)
+            return rota._rota.EngineOperator(self.fleet.engine, EngineAccess().arguments(), 1_000)
         return None
 
     def _make(self, topic: str) -> bool:
@@ -88,11 +85,6 @@ class Scene:
         return eventually(look, WITHIN_S, "a server that may be killed coordinates", lambda: repr(self.coordinators()))[
             0
         ]
-
-    def command(self, *words: str) -> None:
-        subprocess.run(
-            [sys.executable, "-m", "rota", "cluster", *words, "--engine", self.url], check=True, timeout=WITHIN_S
-        )
 
 
 def name(number: int) -> str:
@@ -203,8 +195,8 @@ def strike(scene: Scene, fault: str) -> None:
             time.sleep(3 * ttl_s)
             process.signal(signal.SIGCONT)
         case "drain":
-            scene.command("drain", str(victim))
-            scene.command("undrain", str(victim))
+            scene.fleet.operate("drain", str(victim))
+            scene.fleet.operate("undrain", str(victim))
 
 
 def outputs(scene: Scene, target: int) -> list[int]:
