@@ -15,7 +15,7 @@ STATES, STATES_QUICKLY = 500_000, 8_000
 FIRST_OF_NEWER, NEWER_STATES_MAX = "consumers", 8_000
 """The first bounds of the newer protocol, and how many states are visited within each of these.
 
-A state takes ten times as long as one of a classic group. `make explore` goes on.
+With more, `make explore` reports an open violation (docs/exploration.md).
 """
 
 
