@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use rota_engine::{
-    Beat, Body, Directory, Entry, HistoryId, Incarnation, NodeId, Nonce, Part, PartitionId, Prev, Request, Revision,
-    SnapshotHead, Store, Token, checksum,
+    Beat, Body, Directory, Entry, Epoch, HistoryId, Incarnation, NodeId, Nonce, Part, PartitionId, Prev, Request,
+    Revision, SnapshotHead, Store, Token, checksum,
     requests::{
         AcceptLoss, Append, Check, Claim, PutBeat, PutChunk, PutHead, PutNote, Read, Register, Release, Silence, Sweep,
         Trim, Usage,
@@ -208,7 +208,8 @@ impl Generator {
                 Silence::Replaced(of, if self.random.is(50) { registered } else { other })
             }
         };
-        Body::Claim(Claim { partition, seen, silence, node, incarnation })
+        let at_least = Epoch(if self.random.is(20) { 1 + self.random.below(9) as i32 } else { 1 });
+        Body::Claim(Claim { partition, seen, silence, node, incarnation, at_least })
     }
 
     fn append(&mut self, store: &Store, partition: PartitionId) -> Option<Body> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rota_cluster::Engine;
 use rota_engine::{
-    Body, HistoryId, Incarnation, Log, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Token,
+    Body, Epoch, HistoryId, Incarnation, Log, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Token,
     requests::{AcceptLoss, Append, Claim, Claimed, Content, Read, Silence, append::Verdict},
 };
 
@@ -43,7 +43,14 @@ impl<E: Engine> Owner<E> {
     pub async fn of(engine: E, node: NodeId) -> Owner<E> {
         let history = history(&engine).await;
         let incarnation = Incarnation(node.0 as u128);
-        let claim = Claim { partition: PARTITION, seen: None, silence: Silence::NotNeeded, node, incarnation };
+        let claim = Claim {
+            partition: PARTITION,
+            seen: None,
+            silence: Silence::NotNeeded,
+            node,
+            incarnation,
+            at_least: Epoch(1),
+        };
         let token = match call(&engine, history, Body::Claim(claim.clone())).await {
             Content::Claimed(Claimed::Owner(token)) => token,
             Content::Claimed(Claimed::Lost(Some((part, revision)))) if part == claim.part() => claim.token(revision),

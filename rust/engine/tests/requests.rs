@@ -1,8 +1,8 @@
 //! Requests that the explorer does not send, and rules of a node that no promise depends on.
 
 use rota_engine::{
-    Beat, CallId, Command, Config, Directory, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce, Outcome,
-    PartitionId, Prev, Request, SnapshotHead, Token, checksum,
+    Beat, CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce,
+    Outcome, PartitionId, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
         Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, NotePut, PutBeat, PutChunk, PutHead, PutNote,
         Register, Registered, Silence, Trim, Usage,
@@ -25,9 +25,26 @@ fn register(engine: &mut Memory, node: i32, directory: u128, incarnation: u128) 
 fn claim(engine: &mut Memory, node: i32, incarnation: u128) -> Token {
     let seen = engine.store().part(PARTITION);
     let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
-    let claim = Claim { partition: PARTITION, seen, silence: Silence::NotNeeded, node, incarnation };
+    let claim =
+        Claim { partition: PARTITION, seen, silence: Silence::NotNeeded, node, incarnation, at_least: Epoch(1) };
     let Content::Claimed(Claimed::Owner(token)) = ask(engine, Body::Claim(claim)) else { panic!("the claim is lost") };
     token
+}
+
+#[test]
+fn a_claims_epoch_follows_the_one_before_and_is_at_least_what_it_asks_for() {
+    let mut engine = Memory::new(HISTORY);
+    let mut epoch = |at_least: i32| {
+        let seen = engine.store().part(PARTITION);
+        let (node, incarnation, at_least) = (NodeId(1), Incarnation(7), Epoch(at_least));
+        let claim = Claim { partition: PARTITION, seen, silence: Silence::NotNeeded, node, incarnation, at_least };
+        let Content::Claimed(Claimed::Owner(token)) = ask(&mut engine, Body::Claim(claim.clone())) else {
+            panic!("the claim is lost")
+        };
+        assert_eq!(token.part(), claim.part());
+        token.epoch.0
+    };
+    assert_eq!([epoch(5), epoch(1), epoch(6), epoch(9)], [5, 6, 7, 9]);
 }
 
 fn append(engine: &mut Memory, token: Token, prev: Prev, base_offset: i64) -> Prev {

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use rota_engine::{
-    Body, HistoryId, Incarnation, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Revision, Token,
+    Body, Epoch, HistoryId, Incarnation, NodeId, Nonce, Outcome, PartitionId, Prev, Request, Revision, Token,
     requests::{Append, Appended, Claim, Claimed, Content, Silence},
 };
 use rota_etcd::{
@@ -60,7 +60,7 @@ async fn lane(engine: &EtcdEngine, history: HistoryId, first: usize, partitions:
     for partition in first..first + partitions {
         let partition = PartitionId(partition as i32);
         let (node, incarnation) = (NodeId(1), Incarnation(1));
-        let claim = Claim { partition, seen: None, silence: Silence::NotNeeded, node, incarnation };
+        let claim = Claim { partition, seen: None, silence: Silence::NotNeeded, node, incarnation, at_least: Epoch(1) };
         match engine.call(&Request { history, body: Body::Claim(claim) }).await {
             Outcome::Answered(answer) => match answer.content {
                 Content::Claimed(Claimed::Owner(token)) => owned.push((partition, token, Prev::Nothing)),

@@ -5,7 +5,7 @@ use super::{
     state::{Phase, Purpose, Step},
 };
 use crate::{
-    ids::PartitionId,
+    ids::{Epoch, PartitionId},
     requests::{Body, Claim, Claimed, Silence},
     view::Part,
 };
@@ -18,7 +18,8 @@ impl Node {
         let seen = self.state.view.parts.get(&partition).copied();
         let Some(silence) = self.may_claim(now_ms, seen) else { return };
         let Node { config, state: _ } = &*self;
-        let claim = Claim { partition, seen, silence, node: config.node, incarnation: config.incarnation };
+        let (node, incarnation) = (config.node, config.incarnation);
+        let claim = Claim { partition, seen, silence, node, incarnation, at_least: Epoch(1) };
         self.state.partitions.insert(partition, Phase::Claiming(claim.clone()));
         self.send(Purpose::Of(partition, Step::Claim), Body::Claim(claim), commands);
     }

@@ -19,6 +19,8 @@ pub struct Claim {
     pub node: NodeId,
     /// Its process.
     pub incarnation: Incarnation,
+    /// The claimant's epoch is at least this one: an import has records of earlier epochs. 1 otherwise.
+    pub at_least: Epoch,
 }
 
 /// What must still hold of the old owner.
@@ -44,7 +46,7 @@ pub enum Claimed {
 impl Claim {
     /// What the claim writes.
     pub fn part(&self) -> Part {
-        let epoch = self.seen.map_or(Epoch(1), |part| part.epoch.next());
+        let epoch = self.seen.map_or(Epoch(1), |part| part.epoch.next()).max(self.at_least);
         Part { epoch, node: self.node, incarnation: self.incarnation, held: true }
     }
 

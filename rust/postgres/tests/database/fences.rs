@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
-    Body, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
+    Body, Epoch, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
         AcceptLoss, Append, Appended, Claim, Claimed, Content, HeadPut, PutChunk, PutHead, Read, Silence,
         append::Verdict,
@@ -51,7 +51,14 @@ async fn until_longer(engine: &PostgresEngine, history: rota_engine::HistoryId, 
 
 async fn claim(engine: &PostgresEngine, history: rota_engine::HistoryId, seen: Token, node: i32) -> Token {
     let (node, incarnation) = (NodeId(node), Incarnation(node as u128));
-    let claim = Claim { partition: PARTITION, seen: Some(seen.part()), silence: Silence::NotNeeded, node, incarnation };
+    let claim = Claim {
+        partition: PARTITION,
+        seen: Some(seen.part()),
+        silence: Silence::NotNeeded,
+        node,
+        incarnation,
+        at_least: Epoch(1),
+    };
     match call(engine, history, Body::Claim(claim)).await {
         Content::Claimed(Claimed::Owner(token)) => token,
         other => panic!("{other:?}"),
