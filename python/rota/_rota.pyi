@@ -2427,8 +2427,10 @@ class EngineOperator:
     cluster, RotaError for a change that cannot be.
     """
 
-    def __new__(cls, url: str, access: _EngineAccess, attempt_ms: int) -> Self:
+    def __new__(cls, url: str, access: _EngineAccess, attempt_ms: int, begins: bool = False) -> Self:
         """`access`: (CAs of members, certificate, key, each PEM text or a path, user and password).
+
+        `begins`: whether there need not be a cluster.
 
         `attempt_ms`: how long one member is asked. Raises ValueError for a malformed URL or a wrong file.
         """
@@ -2469,6 +2471,14 @@ class EngineOperator:
         """Begin a new history. (lost history, new history)."""
     def content(self, partition: int) -> tuple[int, int, int]:
         """What a partition has: (entries after the snapshot, their bytes, bytes of the snapshot). Reads all of it."""
+    def notes(self) -> dict[str, bytes]:
+        """The small keys beside those of nodes and partitions."""
+    def change_notes(self, changes: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
+        """Change notes one after the other: (name, what is there, the new value). Raises RotaError if one differs."""
+    def export(self, partition: int) -> tuple[int, bytes, list[tuple[int, int]]]:
+        """A partition at one revision: (epoch of the owner or 0, all record batches, epochs with first offsets)."""
+    def restore(self, log: DataLog, topic: str, source: int, partition: int, now_ms: int) -> None:
+        """Make partition `source` of a data directory the content of one here that no server has owned."""
 
 @final
 class Server:
@@ -3156,7 +3166,8 @@ class AuditRows:
 class DataLog:
     """A data directory opened read-only. Raises OSError if it cannot be opened."""
 
-    def __new__(cls, directory: Path) -> Self: ...
+    def __new__(cls, directory: Path, lock: bool = False) -> Self:
+        """`lock`: take the directory's lock; raises OSError if a server has it."""
     def partitions(self) -> list[tuple[str, int, int, int]]:
         """(topic, partition, first offset, next offset), sorted."""
     def notes(self) -> list[str]:

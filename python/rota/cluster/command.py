@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rota.cluster import looking, rendering
+from rota.cluster import looking, rendering, transfer
 from rota.cluster.looking import SERVING, Image, image, observed
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
 from rota.exits import FAILED, MISUSED
@@ -380,3 +380,7 @@ def accept_loss(
         cluster.fail(MISUSED, "commits that the engine has lost stay lost, and there is no way back: give --yes")
     lost, begun = cluster.engine.accept_loss()
     cluster.show({"lost_history": lost, "history": begun}, [f"history {begun} has begun; {lost} is over"])
+
+
+app.command("export")(transfer.export)
+app.command("import")(transfer.import_)

@@ -174,6 +174,8 @@ def troubles(
     for member_id, alarm in alarms:
         what = {"NOSPACE": "commits wait: run `rota cluster mend`", "CORRUPT": "members differ: replace this member"}
         lines.append(f"{kind} {by_id.get(member_id, f'member {member_id:x}')} raised {alarm}: {what.get(alarm, '')}")
+    if found.cluster_id is None:
+        lines.append("no server has begun this cluster; if an import was interrupted, run `rota cluster import` again")
     unowned = [row.partition for row in found.partitions if not (row.is_held and alive.get(row.owner or 0))]
     if unowned:
         lines.append(f"{len(unowned)} of {len(found.partitions)} partitions have no owner that lives")

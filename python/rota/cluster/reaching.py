@@ -118,6 +118,20 @@ class Named:
         """The engine without password, and what was done. Raises rota.EngineError, rota.RotaError and ValueError."""
         return _rota.EngineOperator.prepare(self.url, self.access.arguments(), ATTEMPT_MS)
 
+    def begin(self) -> Reached:
+        """The engine, with or without a cluster on it. Raises as `reach`."""
+        return Reached(_rota.EngineOperator(self.url, self.access.arguments(), ATTEMPT_MS, True), self.as_json)
+
+    def locked(self, directory: Path) -> _rota.DataLog:
+        """A whole data directory that no server uses meanwhile. Ends the command if it is not one."""
+        try:
+            log = _rota.DataLog(directory, lock=True)
+        except OSError as error:
+            end(FAILED, str(error), as_json=self.as_json)
+        if damage := log.damage():
+            end(FAILED, f"{damage[0]}; restore it from a copy, or see `rota log repair`", as_json=self.as_json)
+        return log
+
     def reach(self) -> Reached:
         """The cluster on it. Raises rota.EngineError, rota.NotFoundError and ValueError."""
         return Reached(_rota.EngineOperator(self.url, self.access.arguments(), ATTEMPT_MS), self.as_json)

@@ -13,6 +13,7 @@
 //! | [`planner`] | which node should have which partition |
 //! | [`operator`] | what an operator asks, as notes |
 //! | [`operating`] | an engine as an operator reaches it |
+//! | [`transfer`] | partitions on their way between an engine and a data directory |
 //! | [`ClusterStats`] | counts for metrics |
 
 // Layers, lowest first. A module imports from its own layer and from the layers above it in this list; a test checks
@@ -45,6 +46,9 @@ mod session;
 
 // The host.
 mod host;
+
+// Import and export.
+pub mod transfer;
 
 pub use address::{Endpoint, without_password};
 pub use clock::SessionClock;

@@ -6,6 +6,8 @@ use rota_engine::{NodeId, PartitionId, View};
 
 /// Settings that all nodes of a cluster share. The first node writes them.
 pub const CLUSTER: &str = "cluster";
+/// How the note of the settings begins until an import has ended. No server joins then.
+pub const IMPORTING: &[u8] = b"importing=";
 /// Which node each partition should have.
 pub const PLAN: &str = "plan";
 /// Before the id of a node: [`NodeInfo`].

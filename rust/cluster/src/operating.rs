@@ -9,8 +9,8 @@ use std::{
 };
 
 use rota_engine::{
-    HistoryId, Log, Outcome, PartitionId, Request, View,
-    requests::{AcceptLoss, Body, Content, NotePut, PutNote, Read, Used},
+    HistoryId, Outcome, PartitionId, Request, View,
+    requests::{AcceptLoss, Body, Content, Contents, NotePut, PutNote, Read, Used},
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -115,7 +115,7 @@ impl Operator {
         Ok(attached.map(|engine| Operator { engine: Box::new(engine), runtime: Mutex::new(runtime) }))
     }
 
-    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.lock().unwrap_or_else(PoisonError::into_inner).block_on(work)
     }
 
@@ -164,7 +164,7 @@ impl Operator {
         })
     }
 
-    async fn image(&self) -> Result<View, ChangeError> {
+    pub(crate) async fn image(&self) -> Result<View, ChangeError> {
         self.engine.image().await.map_err(ChangeError::Failed)
     }
 
@@ -179,7 +179,7 @@ impl Operator {
         Ok(true)
     }
 
-    async fn ask(&self, request: &Request) -> Result<Content, ChangeError> {
+    pub(crate) async fn ask(&self, request: &Request) -> Result<Content, ChangeError> {
         for _ in 0..ATTEMPTS {
             match self.engine.call(request).await {
                 Outcome::Answered(answer) => return Ok(answer.content),
@@ -203,12 +203,12 @@ impl Operator {
         })
     }
 
-    /// What a partition has in the engine. Reads all of it.
-    pub fn log(&self, partition: PartitionId) -> Result<Log, ChangeError> {
+    /// What a partition has in the engine, and its owner. Reads all of it.
+    pub fn contents(&self, partition: PartitionId) -> Result<Contents, ChangeError> {
         self.wait(async {
             let history = self.image().await?.meta.history;
             match self.ask(&Request { history, body: Body::Read(Read { partition }) }).await? {
-                Content::Contents(contents) => Ok(contents.log),
+                Content::Contents(contents) => Ok(*contents),
                 _ => Err(ChangeError::Contended),
             }
         })

@@ -1,7 +1,11 @@
 //! `rota._rota.DataLog`: reads the records of a data directory, which a server may write meanwhile. `recover_log` and
 //! `repair_log` repair one that no server uses.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
@@ -10,7 +14,7 @@ use pyo3::{
 };
 use rota_log::{
     StoredRecord,
-    files::{DiskFiles, Files},
+    files::{DiskFiles, Files, Lock},
     store::{Access, Loss, OpenError, PartitionView, Repaired, Store, StoreOptions, recover, repair},
 };
 
@@ -28,17 +32,24 @@ type PartitionRow = (String, i32, i64, i64);
 
 /// A data directory opened for reading; nothing in it is changed.
 #[pyclass(frozen, module = "rota._rota")]
-struct DataLog {
+pub struct DataLog {
     partitions: Vec<(String, i32, Arc<PartitionView>)>,
     notes: Vec<String>,
     damage: Vec<String>,
+    _lock: Mutex<Option<Lock>>,
 }
 
 #[pymethods]
 impl DataLog {
-    /// Opens a directory.
+    /// Opens a directory. With `lock` no server starts on it meanwhile.
     #[new]
-    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<DataLog> {
+    #[pyo3(signature = (directory, lock = false))]
+    fn new(py: Python<'_>, directory: PathBuf, lock: bool) -> PyResult<DataLog> {
+        let locked = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock => cannot(OpenError::Locked { dir: directory.clone() }),
+            _ => PyOSError::new_err(error.to_string()),
+        };
+        let held = if lock { Some(DiskFiles.lock(&directory.join(".lock")).map_err(locked)?) } else { None };
         let options = StoreOptions { access: Access::Read, ..StoreOptions::default() };
         let opened = py.detach(|| Store::open(Arc::new(DiskFiles), &directory, options));
         let (store, report) = opened.map_err(|error| PyOSError::new_err(error.to_string()))?;
@@ -54,7 +65,7 @@ impl DataLog {
         };
         notes.extend(report.cut.iter().map(cut));
         let damage = report.damage.iter().map(ToString::to_string).collect();
-        Ok(DataLog { partitions, notes, damage })
+        Ok(DataLog { partitions, notes, damage, _lock: Mutex::new(held) })
     }
 
     /// (topic, partition, first offset, next offset), sorted.
@@ -112,6 +123,23 @@ impl DataLog {
 }
 
 impl DataLog {
+    /// The next offset of a partition, and all its batches.
+    pub fn whole(&self, py: Python<'_>, topic: &str, partition: i32) -> PyResult<(i64, Vec<u8>)> {
+        let view = self.view(topic, partition)?;
+        let read = py.detach(|| {
+            let (mut from, mut bytes) = (view.first_offset(), Vec::new());
+            loop {
+                let slice = view.read_slice(from, 1 << 20)?;
+                if slice.next_offset == from {
+                    return Ok::<_, rota_log::LogError>((view.next_offset(), bytes));
+                }
+                bytes.extend_from_slice(&slice.bytes);
+                from = slice.next_offset;
+            }
+        });
+        read.map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
     fn view(&self, topic: &str, partition: i32) -> PyResult<Arc<PartitionView>> {
         let found = self.partitions.iter().find(|(name, number, _)| name == topic && *number == partition);
         let unknown = || PyValueError::new_err(format!("there is no partition {partition} of `{topic}`"));

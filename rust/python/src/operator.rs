@@ -2,13 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use pyo3::{exceptions::PyOSError, prelude::*, types::PyDict};
+use pyo3::{
+    exceptions::PyOSError,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
 use rota_cluster::{
     notes::{self, ClusterSettings, Partitions, Plan},
     operating::{ChangeError, Member, Operator},
     operator::{self, Refused},
+    transfer::{Exported, NoteChange},
 };
-use rota_engine::{HistoryId, NodeId, PartitionId, View, requests::PutNote};
+use rota_engine::{HistoryId, Incarnation, NodeId, PartitionId, View, requests::PutNote};
 use rota_etcd::EtcdEngine;
 use rota_postgres::{PostgresEngine, PrepareError, Prepared};
 use rota_security::random;
@@ -17,6 +22,7 @@ use rota_server::topics::leaders_in_note;
 use crate::{
     cluster::{EngineAccess, EngineAt, engine_at},
     errors::{EngineError, RotaError, not_found},
+    log::DataLog,
 };
 
 /// The engine of a cluster, for an operator. Calls block, and release the interpreter lock.
@@ -98,15 +104,23 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
 
 #[pymethods]
 impl EngineOperator {
-    /// Connects to the engine of an existing cluster.
+    /// Connects to the engine of an existing cluster, or to begin one.
     #[new]
-    fn new(py: Python<'_>, url: &str, access: EngineAccess, attempt_ms: u64) -> PyResult<EngineOperator> {
+    #[pyo3(signature = (url, access, attempt_ms, begins = false))]
+    fn new(py: Python<'_>, url: &str, access: EngineAccess, attempt_ms: u64, begins: bool) -> PyResult<EngineOperator> {
         let attempt = Duration::from_millis(attempt_ms);
         match engine_at(url, access)? {
             EngineAt::Etcd(mut config) => {
                 // Nodes compact.
                 (config.keep, config.timeout, config.lanes) = (None, attempt, 1);
-                match py.detach(|| Operator::connect(EtcdEngine::attach(config)))? {
+                let connected = py.detach(|| {
+                    if begins {
+                        Operator::connect(EtcdEngine::open(config))
+                    } else {
+                        Operator::connect(EtcdEngine::attach(config))
+                    }
+                })?;
+                match connected {
                     Ok(operator) => Ok(EngineOperator { operator }),
                     Err(error @ rota_etcd::OpenError::NoCluster(..)) => Err(not_found("cluster", error.to_string())),
                     Err(error) => Err(EngineError::new_err(error.to_string())),
@@ -222,10 +236,46 @@ impl EngineOperator {
 
     /// Returns what a partition has: entries, their bytes, and the bytes of its snapshot.
     fn content(&self, py: Python<'_>, partition: i32) -> PyResult<(usize, usize, usize)> {
-        let log = py.detach(|| self.operator.log(PartitionId(partition))).map_err(|error| failed(&error))?;
+        let log = py.detach(|| self.operator.contents(PartitionId(partition))).map_err(|error| failed(&error))?.log;
         let entry_bytes = log.entries.values().map(|entry| entry.value.bytes.len()).sum();
         let snapshot_bytes = log.chunks.values().map(Vec::len).sum();
         Ok((log.entries.len(), entry_bytes, snapshot_bytes))
+    }
+
+    /// Returns all notes.
+    fn notes(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<u8>>> {
+        Ok(py.detach(|| self.operator.view()).map_err(silent)?.notes)
+    }
+
+    /// Changes notes: name, what is there, the new value.
+    fn change_notes(&self, py: Python<'_>, changes: Vec<NoteChange>) -> PyResult<()> {
+        py.detach(|| self.operator.change_notes(&changes)).map_err(|error| failed(&error))
+    }
+
+    /// Returns the epoch of a partition's owner, its batches, and epochs with their first offsets.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn export<'py>(&self, py: Python<'py>, partition: i32) -> PyResult<(i32, Bound<'py, PyBytes>, Vec<(i32, i64)>)> {
+        let exported = py.detach(|| self.operator.export(PartitionId(partition)));
+        let Exported { epoch, batches, epochs } = exported.map_err(|error| failed(&error))?;
+        Ok((epoch, PyBytes::new(py, &batches), epochs))
+    }
+
+    /// Makes a partition of a data directory the content of a partition here.
+    fn restore(
+        &self,
+        py: Python<'_>,
+        log: &DataLog,
+        topic: &str,
+        source: i32,
+        partition: i32,
+        now_ms: i64,
+    ) -> PyResult<()> {
+        let process = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
+        let process = Incarnation(u128::from_be_bytes(process));
+        let (upto, batches) = log.whole(py, topic, source)?;
+        let partition = PartitionId(partition);
+        let restored = py.detach(|| self.operator.restore(partition, process, upto, &batches, now_ms));
+        restored.map_err(|error| failed(&error))
     }
 }
 

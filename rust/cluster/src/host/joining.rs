@@ -150,8 +150,15 @@ async fn agree(
     view: &View,
     config: &HostConfig,
 ) -> Result<ClusterSettings, Obstacle> {
-    let bad = || Obstacle::Refused("the engine's note `cluster` is not one of this version of rota".to_owned());
     let seen = view.notes.get(notes::CLUSTER);
+    let bad = || {
+        let is_import = seen.is_some_and(|note| note.starts_with(notes::IMPORTING));
+        Obstacle::Refused(String::from(if is_import {
+            "an import into the engine is under way, or was interrupted: begin `rota cluster import` again"
+        } else {
+            "the engine's note `cluster` is not one of this version of rota"
+        }))
+    };
     let known = match seen.map(|note| ClusterSettings::read(note).ok_or_else(bad)).transpose()? {
         Some(known) if known.partitions.transactions > 0 => known,
         begun => {

@@ -38,6 +38,7 @@ use tokio::{
     task::LocalSet,
 };
 
+pub(crate) use self::snapshots::{DELETE_RETENTION_MS, chunks};
 use self::{
     appends::{Feed, InFlight, Lane},
     joining::Joined,

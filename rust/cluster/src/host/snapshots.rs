@@ -22,7 +22,7 @@ const TAIL_ENTRIES_MAX: usize = 4_096;
 /// Bytes of a chunk, unless one batch alone has more.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Kafka's default of `delete.retention.ms`.
-const DELETE_RETENTION_MS: i64 = 86_400_000;
+pub(crate) const DELETE_RETENTION_MS: i64 = 86_400_000;
 
 impl Running<'_> {
     /// Begins to compact the partition with the longest tail, if one is long enough. One at a time.
@@ -96,12 +96,17 @@ fn compact(log: &Log, now_ms: i64) -> Result<(i64, Vec<Chunk>), String> {
     let mut parts: Vec<&[u8]> = snapshot.into_iter().map(Vec::as_slice).collect();
     parts.extend(tail.map(|(_, entry)| entry.value.bytes.as_slice()));
     let (upto, kept) = compact_batches(&parts, now_ms, DELETE_RETENTION_MS).map_err(|error| error.to_string())?;
+    Ok((upto.min(end), chunks(kept)))
+}
+
+/// Batches as chunks of a snapshot.
+pub(crate) fn chunks(batches: Vec<Chunk>) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
-    for batch in kept {
+    for batch in batches {
         match chunks.last_mut() {
             Some(chunk) if chunk.len() + batch.len() <= CHUNK_BYTES => chunk.extend(batch),
             _ => chunks.push(batch),
         }
     }
-    Ok((upto.min(end), chunks))
+    chunks
 }

@@ -1,0 +1,178 @@
+"""`rota cluster export` and `import`: groups, transactional ids and topics as a data directory, and back."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rota import _rota, interrupts
+from rota.cluster import directory as files
+from rota.cluster.looking import Image, image
+from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
+from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory
+from rota.log import OFFSETS_TOPIC, RECORDS_AT_ONCE
+
+STATE_TOPIC = "__transaction_state"
+COUNTS = {OFFSETS_TOPIC: "offsets.topic.num.partitions", STATE_TOPIC: "transaction.state.log.num.partitions"}
+"""The setting of a topic's number of partitions, in the order in which the engine numbers them."""
+SETTINGS, PRODUCER_IDS, TOPIC, IMPORTING = "cluster", "producer-ids", "topic/", b"importing="
+"""Notes: rust/cluster/src/notes.rs."""
+TIDY_S = 10.0
+
+
+@on_cluster
+def export(
+    cluster: Reached,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory to make.", show_default=False)],
+) -> None:
+    """Write groups, transactional ids and the table of topics as a data directory, also while servers run.
+
+    `rota serve --data DIR`, `rota log`, `rota audit` and Kafka's dump tool read it. Each partition is as the engine had
+    it at one moment; what was acknowledged before the command began is there. Messages of topics are not. DIR appears
+    when it is whole. Exit code 0: it is there. 1: a partition is damaged. 2: DIR is not empty, or usage error. 3: no
+    cluster has this prefix. 5: the engine did not answer.
+
+    \b
+    Examples:
+      rota cluster export backup --engine etcd://h1:2379,h2:2379,h3:2379/rota
+      rota cluster export backup --config rota.toml --json
+    """
+    interrupts.allow(TIDY_S)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        cluster.fail(MISUSED, f"`{directory}` is not empty: name a directory that is not there yet")
+    if not directory.absolute().parent.is_dir():
+        cluster.fail(MISUSED, f"`{directory}`: there is no directory `{directory.absolute().parent}`")
+    found = image(cluster.engine)
+    if found.cluster_id is None:
+        cluster.fail(FAILED, "no server has begun this cluster, or an import into it was interrupted")
+    try:
+        rows, topics = _write(cluster, found, directory.absolute())
+    except KeyboardInterrupt:
+        cluster.fail(INTERRUPTED, f"interrupted; `{directory}` was not made")
+    size, epochs = sum(row["bytes"] for row in rows), [row["epoch"] for row in rows]
+    facts = {"directory": str(directory), "history": found.history, "topics": topics, "partitions": rows}
+    lines = [
+        f"`{directory}` has {len(rows)} partitions, {size} bytes, and {len(topics)} topics without messages",
+        f"history {found.history}, epochs {min(epochs)} to {max(epochs)}",
+    ]
+    cluster.show(facts, lines)
+
+
+def _write(cluster: Reached, found: Image, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    counts = {STATE_TOPIC: len(found.transactions), OFFSETS_TOPIC: len(found.partitions)}
+    rows = []
+    with files.beside(directory) as scratch:
+        # First: a transaction that ends meanwhile is seen as open, and its coordinator aborts it, never as one whose
+        # markers are missing.
+        for topic, count in counts.items():
+            parts = []
+            for number in range(count):
+                cluster.tell(f"reads partition {number} of {count} of {topic}")
+                epoch, batches, epochs = cluster.engine.export(number + (topic == STATE_TOPIC) * counts[OFFSETS_TOPIC])
+                parts.append((batches, epochs))
+                rows.append({"topic": topic, "partition": number, "epoch": epoch, "bytes": len(batches)})
+            if any(batches for batches, _ in parts) or topic == OFFSETS_TOPIC:
+                files.write_topic(scratch, topic, parts)
+        notes = cluster.engine.notes()
+        topics = sorted(name for name in notes if name.startswith(TOPIC))
+        files.write(scratch / files.TOPICS, files.table([notes[name] for name in topics]).encode())
+        meta = f"version=1\nnode.id=1\ncluster.id={found.cluster_id}\n{files.MARKER}=1\n"
+        files.write(scratch / files.META, meta.encode())
+    return rows, [name.removeprefix(TOPIC) for name in topics]
+
+
+@on_engine
+def import_(
+    engine: Named,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The data directory of a server that is stopped.", show_default=False)
+    ],
+    ttl_ms: Annotated[
+        int, typer.Option("--ttl-ms", metavar="MS", min=1, help="The TTL of the cluster's servers.")
+    ] = 5_000,
+    leader: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--leader", metavar="N", min=0, help="A node id that leads topics; may be given again (default 1)."
+        ),
+    ] = None,
+) -> None:
+    """Bring the groups, transactional ids and topics of a data directory into an engine without a cluster.
+
+    DIR is not changed, and no server may use it. Messages, ACLs, users and settings of groups stay behind. No server
+    joins before the import is whole. If it is interrupted, run it again: it begins anew. Exit code 0: servers can
+    start. 1: the engine has a cluster already, or DIR is damaged or in use. 2: usage error. 5: the engine did not
+    answer.
+
+    \b
+    Examples:
+      rota cluster import data --engine etcd://h1:2379,h2:2379,h3:2379/rota
+      rota cluster import data --config rota.toml --leader 1 --leader 2 --leader 3
+    """
+    existing_directory(directory)
+    meta = files.properties(directory)
+    if meta and files.MARKER not in meta:
+        raise ValueError(f"`{directory}` was written by Kafka: start `rota serve --data {directory} --take-over` once")
+    log = engine.locked(directory)
+    table = directory / files.TOPICS
+    topics = files.split(table.read_text(), leader or [1]) if table.exists() else {}
+    cluster = engine.begin()
+    try:
+        settings = _read_into(cluster, log, meta.get("cluster.id", ""), topics, ttl_ms)
+    except KeyboardInterrupt:
+        cluster.fail(INTERRUPTED, "interrupted; no server joins before the import is whole: run it again")
+    left = ["messages", *(what for name, what in files.NOT_IN_ENGINE.items() if (directory / name).exists())]
+    name = cluster.engine.name
+    facts = {"engine": name, "settings": settings, "topics": sorted(topics), "not_imported": left}
+    needed = "".join(f"--set {name}={settings[name]} " for name in COUNTS.values() if settings[name])
+    lines = [
+        f"{name} has the groups of `{directory}` and {len(topics)} topics; not imported: {', '.join(left)}",
+        f"start servers with {needed}--ttl-ms {ttl_ms}",
+    ]
+    cluster.show(facts, lines)
+
+
+def _read_into(
+    cluster: Reached, log: _rota.DataLog, cluster_id: str, topics: dict[str, bytes], ttl_ms: int
+) -> dict[str, Any]:
+    """Fill the engine. The note of the settings comes last: servers wait for it."""
+    operator, counts = cluster.engine, Counter(topic for topic, *_ in log.partitions())
+    notes = operator.notes()
+    before = notes.pop(SETTINGS, None)
+    if (before is None and notes) or (before is not None and not before.startswith(IMPORTING)):
+        cluster.fail(FAILED, f"{operator.name} has a cluster already: give another prefix, database or schema")
+    marker = IMPORTING + secrets.token_hex(16).encode() + b"\n"
+    operator.change_notes([(SETTINGS, before, marker)])
+    now_ms, at = time.time_ns() // 1_000_000, 0
+    for topic in COUNTS:
+        for number in range(counts[topic]):
+            cluster.tell(f"writes partition {number} of {counts[topic]} of {topic}")
+            operator.restore(log, topic, number, at, now_ms)
+            at += 1
+    free = f"{_free_producer_id(log, counts[STATE_TOPIC])} {0:032x}"
+    new = {PRODUCER_IDS: free.encode()} | {TOPIC + name: note for name, note in topics.items()}
+    # An import that was interrupted may have left others.
+    operator.change_notes([(name, notes.get(name), new.get(name)) for name in new | notes])
+    settings = {"id": cluster_id} | {name: counts[topic] for topic, name in COUNTS.items()} | {"ttl.ms": ttl_ms}
+    operator.change_notes(
+        [(SETTINGS, marker, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())]
+    )
+    return settings
+
+
+def _free_producer_id(log: _rota.DataLog, partitions: int) -> int:
+    """Above all ids of transactional producers: their values begin with a version and the id."""
+    free = 0
+    for number in range(partitions):
+        offset = 0
+        while rows := log.records(STATE_TOPIC, number, offset, RECORDS_AT_ONCE):
+            offset = rows[-1][0] + 1
+            ids = [struct.unpack_from(">q", value, 2)[0] + 1 for *_, value in rows if value is not None]
+            free = max(free, *ids) if ids else free
+    return free

@@ -1,0 +1,157 @@
+//! Partitions on their way between an engine and a data directory, whose records both keep as the same batches.
+
+use rota_engine::{
+    Chunk, Epoch, Incarnation, Log, NodeId, Part, PartitionId, Request, View,
+    entry::{Prev, SnapshotHead, checksum},
+    requests::{
+        Body, Claim, Claimed, Content, Contents, Fence, HeadPut, PutChunk, PutHead, PutNote, Read, Release, Silence,
+        Sweep,
+    },
+};
+use rota_log::{batches, store::compact_batches};
+
+use crate::{
+    host::{DELETE_RETENTION_MS, chunks},
+    operating::{ChangeError, Operator},
+    operator::Refused,
+};
+
+/// The owner of a partition while it is imported. No server has this id.
+const IMPORT: NodeId = NodeId(-1);
+
+/// A note that an import has to write: its name, what is there, and the new value.
+pub type NoteChange = (String, Option<Vec<u8>>, Option<Vec<u8>>);
+
+fn failed(reason: String) -> ChangeError {
+    ChangeError::Refused(Refused::Impossible(reason))
+}
+
+/// A partition of the engine as a data directory has it.
+#[derive(Debug)]
+pub struct Exported {
+    /// The epoch of its owner; 0: it never had one.
+    pub epoch: i32,
+    /// The batches in the order of offsets, each once.
+    pub batches: Vec<u8>,
+    /// Epochs with their first offsets; the owner's is the last one.
+    pub epochs: Vec<(i32, i64)>,
+}
+
+/// Errors: what is damaged.
+fn exported(part: Option<Part>, log: &Log) -> Result<Exported, String> {
+    let damaged = |damage| format!("its content is damaged: {damage:?}");
+    let end = log.end().map_err(damaged)?;
+    let (mut ordered, mut next) = (Vec::new(), 0);
+    let mut epochs: Vec<(i32, i64)> = Vec::new();
+    let mut begin = |epoch: i32, at: i64| {
+        if epochs.last().is_none_or(|(last, _)| *last < epoch) {
+            epochs.push((epoch, at));
+        }
+    };
+    let chunks = log.snapshot().map_err(damaged)?.into_iter();
+    for part in chunks.chain(log.entries.values().map(|entry| &entry.value.bytes)) {
+        for batch in batches(part) {
+            let batch = batch.map_err(|error| error.to_string())?;
+            batch.check_crc().map_err(|error| error.to_string())?;
+            // The newest entry stays although the snapshot has it.
+            if batch.header().base_offset >= next {
+                begin(batch.header().leader_epoch, batch.header().base_offset);
+                ordered.extend_from_slice(batch.bytes());
+                next = batch.header().last_offset() + 1;
+            }
+        }
+    }
+    let epoch = part.map_or(0, |part| part.epoch.0);
+    begin(epoch, end);
+    Ok(Exported { epoch, batches: ordered, epochs })
+}
+
+/// A snapshot of whole batches, and the epoch after theirs. What an open transaction may decide about stays as it is.
+fn snapshot(part: &[u8], now_ms: i64) -> Result<(Vec<Chunk>, Epoch), String> {
+    let (upto, mut kept) = compact_batches(&[part], now_ms, DELETE_RETENTION_MS).map_err(|error| error.to_string())?;
+    let mut last = 0;
+    for batch in batches(part) {
+        let batch = batch.map_err(|error| error.to_string())?;
+        last = last.max(batch.header().leader_epoch);
+        if batch.header().base_offset >= upto {
+            kept.push(batch.bytes().to_vec());
+        }
+    }
+    Ok((chunks(kept), Epoch(last).next()))
+}
+
+impl Operator {
+    /// A partition at one revision.
+    pub fn export(&self, partition: PartitionId) -> Result<Exported, ChangeError> {
+        let Contents { part, log } = self.contents(partition)?;
+        let name = |reason| failed(format!("partition {} of the engine: {reason}", partition.0));
+        exported(part, &log).map_err(name)
+    }
+
+    /// Changes notes that are as they were seen, in this order.
+    pub fn change_notes(&self, changes: &[NoteChange]) -> Result<(), ChangeError> {
+        let decide = |view: &View| {
+            let put = |(name, seen, value): &NoteChange| {
+                let found = view.notes.get(name);
+                if found != seen.as_ref() && found != value.as_ref() {
+                    return Err(Refused::Impossible(format!("another process has changed `{name}` meanwhile")));
+                }
+                Ok(PutNote { name: name.clone(), seen: seen.clone(), value: value.clone() })
+            };
+            changes.iter().map(put).collect()
+        };
+        self.change(decide).map(|_| ())
+    }
+
+    /// Makes whole batches below offset `upto` the content of a partition that no server has owned, in place of what an
+    /// interrupted import left there.
+    pub fn restore(
+        &self,
+        partition: PartitionId,
+        incarnation: Incarnation,
+        upto: i64,
+        part: &[u8],
+        now_ms: i64,
+    ) -> Result<(), ChangeError> {
+        let (chunks, at_least) = snapshot(part, now_ms).map_err(failed)?;
+        self.wait(async {
+            let history = self.image().await?.meta.history;
+            let ask = async |body| self.ask(&Request { history, body }).await;
+            let Content::Contents(before) = ask(Body::Read(Read { partition })).await? else {
+                return Err(ChangeError::Contended);
+            };
+            if upto == 0 && before.part.is_none() {
+                return Ok(());
+            }
+            if !before.log.entries.is_empty() {
+                return Err(failed(format!("partition {} has records of servers", partition.0)));
+            }
+            let (seen, silence) = (before.part, Silence::NotNeeded);
+            let claim = Claim { partition, seen, silence, node: IMPORT, incarnation, at_least };
+            let token = match ask(Body::Claim(claim.clone())).await? {
+                Content::Claimed(Claimed::Owner(token)) => token,
+                Content::Claimed(Claimed::Lost(Some((part, at)))) if part == claim.part() => claim.token(at),
+                _ => return Err(ChangeError::Contended),
+            };
+            let old = before.log.head;
+            let prev = old.as_ref().map_or(Prev::Nothing, |head| Prev::Head(head.revision));
+            let (count, checksum) = (chunks.len() as u32, checksum(&chunks));
+            let head = SnapshotHead { upto, epoch: token.epoch, chunks: count, checksum };
+            for (index, bytes) in (0..).zip(chunks) {
+                let chunk = PutChunk { partition, token, upto, index, bytes };
+                held(&ask(Body::Chunk(chunk)).await?)?;
+            }
+            let put = PutHead { partition, token, replaces: old.map(|head| head.value), prev, head };
+            if ask(Body::Head(put)).await? != Content::HeadPut(HeadPut::Written) {
+                return Err(ChangeError::Contended);
+            }
+            held(&ask(Body::Sweep(Sweep { partition, token, keep: head })).await?)?;
+            // An attempt without an answer may have released it.
+            ask(Body::Release(Release { partition, token })).await.map(|_| ())
+        })
+    }
+}
+
+fn held(content: &Content) -> Result<(), ChangeError> {
+    if *content == Content::Fence(Fence::Held) { Ok(()) } else { Err(ChangeError::Contended) }
+}

@@ -1,0 +1,250 @@
+"""`rota cluster export` and `import`: from one server to a cluster and back, with real clients on real engines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner, Result
+
+import rota
+from harness import peer, postgres
+from harness.etcd import Etcd, is_installed
+from harness.postgres import Postgres
+from harness.raw import NONE, Connection
+from rota import EngineAccess, _rota, exits
+from rota.cli import app
+from tests.clients.eventually import eventually
+
+pytestmark = [
+    pytest.mark.xdist_group("cluster-command"),
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not is_installed(), reason="etcd is not installed (Debian: etcd-server, etcd-client)"),
+]
+
+TTL_MS = 1_000
+WITHIN_S = 60.0
+NUMBERS = itertools.count()
+TOPIC = "orders"
+GROUPS = [f"g{number}" for number in range(12)]
+SETTINGS = {
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 3,
+    "group.initial.rebalance.delay.ms": 0,
+}
+Offsets = dict[str, list[int]]
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Postgres | None]:
+    """A PostgreSQL; None: it is not installed."""
+    if not postgres.is_installed():
+        yield None
+        return
+    with Postgres() as started:
+        yield started
+
+
+@pytest.fixture(params=["etcd", "postgresql"])
+def url(request: pytest.FixtureRequest, etcd: Etcd, database: Postgres | None) -> str:
+    """An engine without a cluster."""
+    if request.param == "etcd":
+        return etcd.url(f"transfer/{next(NUMBERS)}")
+    if database is None:
+        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    found = database.url(f"transfer_{next(NUMBERS)}")
+    assert run("init", found).exit_code == 0
+    return found
+
+
+def run(command: str, url: str, *words: object) -> Result:
+    return CliRunner().invoke(app, ["cluster", command, *map(str, words), "--engine", url])
+
+
+def done(command: str, url: str, *words: object) -> Any:
+    """What a command that succeeds prints as JSON."""
+    ended = run(command, url, *words, "--json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def on_data(data: Path, **settings: int) -> rota.Server:
+    return rota.Server(data=data, settings=SETTINGS | settings)
+
+
+def node(url: str, node_id: int, **settings: int) -> rota.Server:
+    return rota.Server(engine=url, node_id=node_id, ttl_ms=TTL_MS, settings=SETTINGS | settings)
+
+
+def is_member(server: rota.Server) -> bool:
+    found = server.cluster()
+    return found is not None and found.is_ready
+
+
+def reason(server: rota.Server) -> str:
+    found = server.cluster()
+    return "" if found is None else found.reason or ""
+
+
+def commit(server: rota.Server, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group})
+    places = [TopicPartition(TOPIC, number, offset + number) for number in range(3)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def committed(server: rota.Server) -> Offsets:
+    """What each group has committed."""
+    found = {}
+    for group in GROUPS:
+        consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group})
+        places = consumer.committed([TopicPartition(TOPIC, number) for number in range(3)], timeout=WITHIN_S)
+        found[group] = [place.offset for place in places]
+        consumer.close()
+    return found
+
+
+def in_transaction(server: rota.Server, transactional_id: str, offset: int, *, ends: bool) -> Producer:
+    """A transaction with an offset of group g1."""
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": transactional_id})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g1"})
+    places = [TopicPartition(TOPIC, 0, offset)]
+    producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), WITHIN_S)
+    consumer.close()
+    if ends:
+        producer.commit_transaction(WITHIN_S)
+    return producer
+
+
+def filled(data: Path) -> Offsets:
+    """A directory with groups, a topic, a transaction that has ended and an open one. Returns what is committed."""
+    with on_data(data) as server:
+        server.create_topic(TOPIC, 3)
+        for number, group in enumerate(GROUPS):
+            commit(server, group, 1)
+            commit(server, group, 100 * number)
+        in_transaction(server, "ended", 4_242, ends=True)
+        found = committed(server)
+        assert found["g1"] == [4_242, 101, 102]
+        in_transaction(server, "open", 6_666, ends=False)
+    return found
+
+
+def test_groups_go_to_a_cluster_and_back(tmp_path: Path, url: str) -> None:
+    before = filled(tmp_path / "data")
+    done_import = done("import", url, tmp_path / "data", "--ttl-ms", TTL_MS, "--leader", 1, "--leader", 2)
+    assert done_import["topics"] == [TOPIC]
+    with node(url, 1) as one, node(url, 2) as two:
+        eventually(lambda: is_member(one) and is_member(two), WITHIN_S, "both servers have joined")
+        # The open transaction is decided by its next producer, not lost.
+        in_transaction(one, "open", 7_777, ends=True)
+        before["g1"][0] = 7_777
+        assert committed(two) == before
+        commit(one, "g0", 9_000)
+        before["g0"] = [9_000, 9_001, 9_002]
+        exported = done("export", url, tmp_path / "back")
+        assert committed(one) == before, "the servers go on"
+    assert exported["topics"] == [TOPIC]
+    epochs = {(row["topic"], row["partition"]): row["epoch"] for row in exported["partitions"]}
+    assert len(epochs) == 7
+    verified = CliRunner().invoke(app, ["log", "verify", str(tmp_path / "back")])
+    assert verified.exit_code == 0, verified.output
+    audited = CliRunner().invoke(app, ["audit", str(tmp_path / "back")])
+    assert audited.exit_code == 0, audited.output
+    with on_data(tmp_path / "back") as server:
+        assert committed(server) == before
+        in_transaction(server, "ended", 8_888, ends=True)
+        before["g1"][0] = 8_888
+        assert committed(server) == before
+        listed = Producer({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=WITHIN_S)
+        assert len(listed.topics[TOPIC].partitions) == 3
+    dumped = CliRunner().invoke(app, ["log", "dump", str(tmp_path / "back"), "--group", "g1", "--json"])
+    last = json.loads(dumped.stdout.splitlines()[-1])
+    assert last["value"]["offset"] == 8_888
+    assert last["epoch"] > epochs["__consumer_offsets", last["partition"]], "the cluster's owner is fenced"
+
+
+def test_an_import_is_not_there_before_it_is_whole(tmp_path: Path, url: str) -> None:
+    data, many = tmp_path / "data", {"offsets.topic.num.partitions": 60}
+    with on_data(data, **many) as server:
+        server.create_topic(TOPIC, 3)
+        with Connection((server.host, server.port)) as connection:
+            for number in range(600):
+                wanted = peer.commit(f"h{number}", {0: number}, topic=TOPIC)
+                eventually(lambda: peer.committed(connection.ask(wanted)) == {NONE}, WITHIN_S, "it is committed")  # noqa: B023
+        for group in GROUPS:
+            commit(server, group, 7)
+        before = committed(server)
+    command = [sys.executable, "-m", "rota", "cluster", "import", str(data), "--engine", url, "--ttl-ms", str(TTL_MS)]
+    engine = _rota.EngineOperator(url, EngineAccess().arguments(), 2_000, begins=True)
+    for how, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, exits.INTERRUPTED)):
+        epoch, _, _ = engine.export(20)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as importing:
+            eventually(lambda: engine.export(20)[0] > epoch, WITHIN_S, "a partition is written")  # noqa: B023
+            importing.send_signal(how)
+            _, says = importing.communicate(timeout=WITHIN_S)
+            assert importing.returncode == code, says
+        assert engine.notes()["cluster"].startswith(b"importing=")
+    assert "run it again" in says
+    assert "an import" in run("status", url).stdout
+    refused = run("export", url, tmp_path / "back")
+    assert (refused.exit_code, (tmp_path / "back").exists()) == (exits.FAILED, False)
+    with node(url, 1, **many) as server:
+        eventually(
+            lambda: "rota cluster import" in reason(server), WITHIN_S, "the server waits", lambda: reason(server)
+        )
+        done("import", url, data, "--ttl-ms", TTL_MS)
+        eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
+        assert committed(server) == before
+        again = run("import", url, data)
+        assert (again.exit_code, "has a cluster already" in again.stderr) == (exits.FAILED, True)
+
+
+def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, etcd: Etcd) -> None:
+    url, data = etcd.url(f"transfer/{next(NUMBERS)}"), tmp_path / "data"
+    with on_data(data) as server:
+        server.create_topic(TOPIC, 3)
+        commit(server, "g0", 1)
+        in_use = run("import", url, data)
+        assert (in_use.exit_code, "in use by another process" in in_use.stderr) == (exits.FAILED, True)
+    meta = (data / "meta.properties").read_text()
+    for text, says in (
+        (meta.replace("rota.version=1", "rota.version=2"), "has format 2"),
+        (meta.replace("rota.version=1\n", ""), "written by Kafka"),
+    ):
+        (data / "meta.properties").write_text(text)
+        refused = run("import", url, data)
+        assert refused.exit_code in (exits.FAILED, exits.MISUSED)
+        assert says in refused.stderr
+    (data / "meta.properties").unlink()
+    assert "is not a data directory" in run("import", url, data).stderr
+    assert run("import", url, tmp_path / "none").exit_code == exits.MISUSED
+    assert etcd.control("get", "--prefix", url.partition("://")[2].partition("/")[2]) == ""
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path: Path, etcd: Etcd) -> None:
+    prefix = f"transfer/{next(NUMBERS)}"
+    filled(tmp_path / "data")
+    done("import", etcd.url(prefix), tmp_path / "data")
+    etcd.control("del", "--prefix", f"/{prefix}/d/snap")
+    failed = run("export", etcd.url(prefix), tmp_path / "back")
+    assert (failed.exit_code, "is damaged" in failed.stderr) == (exits.FAILED, True), failed.output
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    full = run("export", etcd.url(prefix), tmp_path / "data")
+    assert (full.exit_code, "is not empty" in full.stderr) == (exits.MISUSED, True)
