@@ -58,7 +58,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -229,7 +229,7 @@ bench-durable: wheel ## time durable commits and starts, compared with Kafka and
 	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
 
 chaos: develop ## faults of servers, engines and networks, N each; what ignores the epoch is found (FAULTS=1000: hours; etcd, PostgreSQL, root)
-	PLANTED_ALL=1 $(BIN)/python -m pytest -n 0 tests/server/test_cluster_on_engines.py -k ignore_the_epoch
+	PLANTED_ALL=1 $(BIN)/python -m pytest -n 0 tests/server/test_cluster_on_engines.py -k planted_build
 	for run in etcd postgresql "etcd --network"; do \
 		$(BIN)/python -m tests.server.chaos --engine $$run --faults $(or $(FAULTS),1000) --seed $(SEED) \
 			--json "build/chaos/$${run/ --/-}.json"; \
@@ -241,6 +241,13 @@ bench-cluster: wheel ## time takeovers and commits of several servers over etcd,
 	cargo build --quiet --release -p rota-benches --example commit_load
 	cargo build --quiet --release -p rota-etcd --example floor
 	build/bench/bin/python -m benches.cluster $(BENCH_ARGS)
+
+bench-availability: wheel ## the table of high availability: etcd, PostgreSQL and Kafka, release build (10 min; BENCH_ARGS='etcd --rounds 5')
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-benches --example commit_load
+	cargo build --quiet --release -p rota-etcd --example floor
+	build/bench/bin/python -m benches.high_availability $(BENCH_ARGS)
 
 bench-assign: develop ## time the assignors, compared with Kafka's classes, release build (some minutes; needs a JDK and Maven)
 	$(BIN)/python -m benches.assignors $(BENCH_ARGS)

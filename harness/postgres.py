@@ -44,8 +44,10 @@ def program(name: str, *words: str) -> list[str]:
 class Postgres:
     """One server, which ends with its `with` block."""
 
-    def __init__(self, settings: Sequence[str] = (), name: str = "p", follows: Postgres | None = None) -> None:
-        """`follows`: it is a copy of that server, which replicates to it under its name."""
+    def __init__(
+        self, settings: Sequence[str] = (), name: str = "p", follows: Postgres | None = None, by: int | None = None
+    ) -> None:
+        """`follows`: it is a copy of that server, which replicates to it under its name; `by`: over another port."""
         self.port, self.name = free_port(), name
         # The directories of pytest are not those of another user.
         self._folder = tempfile.TemporaryDirectory(prefix="rota-postgres-", ignore_cleanup_errors=True)
@@ -55,6 +57,7 @@ class Postgres:
         self._data = self.folder / "data"
         self._made = False
         self._follows = follows
+        self._by = by or (follows.port if follows is not None else None)
         flags = [word for setting in (*SETTINGS, *settings) for word in ("-c", setting)]
         self._command = program("postgres", "-p", str(self.port), "-D", str(self._data), *flags)
         self.running: subprocess.Popen[bytes] | None = None
@@ -70,7 +73,7 @@ class Postgres:
 
     def _make(self) -> None:
         if self._follows is not None:
-            of = f"host=127.0.0.1 port={self._follows.port} user={USER} application_name={self.name}"
+            of = f"host=127.0.0.1 port={self._by} user={USER} application_name={self.name}"
             words = ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync", "-d", of]
             command = program("pg_basebackup", *words, "-D", str(self._data))
         else:

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
-from rota import EngineAccess, _rota
 from rota.cluster.looking import members
 from tests.clients.eventually import eventually
 from tests.server import cluster_on_engines as cluster
@@ -37,7 +37,7 @@ from tests.server.registers import History
 ERA = 10
 """So many faults have groups of their own: histories are checked after each fault, and must not grow for ever."""
 PROBE_WITHIN_S = 0.3
-OPERATOR_MS = 2_000
+FILL_BYTES = 1 << 20
 
 
 @dataclass
@@ -49,6 +49,17 @@ class Scene:
     chance: random.Random
     era: int
     probes: Iterator[int] = field(default_factory=itertools.count)
+    found: list[str] = field(default_factory=list)
+    """What a fault saw that must not be."""
+
+    def no_commit_for(self, seconds: float, what: str) -> None:
+        """No commit that begins now is acknowledged for so long: the engine cannot keep it."""
+        began = time.monotonic()
+        time.sleep(seconds)
+        groups = cluster.names(self.era, cluster.GROUPS, is_loaded=True)
+        self.found += [
+            f"{each}: acknowledged while {what}" for each in groups if self.history.last_commit(each) > began
+        ]
 
     def server(self) -> int:
         """One of them, by its place."""
@@ -56,7 +67,7 @@ class Scene:
 
     def leader(self) -> int:
         """The place of the member that leads."""
-        operator = _rota.EngineOperator(self.fleet.engine, EngineAccess().arguments(), OPERATOR_MS)
+        operator = self.fleet.operator()
 
         def leading() -> list[int]:
             return [at for at, member in enumerate(members(operator)) if member.leads]
@@ -139,7 +150,28 @@ def mend(scene: Scene) -> None:
     scene.fleet.operate("mend")
 
 
+def full(scene: Scene) -> None:
+    """The quota of etcd is used up, until an operator deletes something and gives space back."""
+    fleet = scene.fleet
+    for number in itertools.count():
+        key = b"/filler/%d" % number
+        if fleet.ask_etcd("kv/put", key=key, value=bytes(FILL_BYTES)) != HTTPStatus.OK:
+            break
+    eventually(lambda: fleet.operator().alarms(), READY_WITHIN_S, "etcd raises an alarm")
+    scene.no_commit_for(TTL_S * scene.chance.choice([0.5, 2, 3]), "etcd was full")
+    assert fleet.ask_etcd("kv/deleterange", key=b"/filler/", range_end=b"/filler0") == HTTPStatus.OK
+    fleet.operate("mend")
+
+
 # ---- faults of links
+
+
+def far_from_standby(scene: Scene) -> None:
+    """What PostgreSQL's primary and its synchronous standby send each other is lost."""
+    links, name = scene.fleet.links, cluster.STANDBY
+    links.set(name, Mode.DROP, Mode.DROP)
+    scene.no_commit_for(TTL_S * scene.chance.choice([0.5, 2, 3]), "no standby had it")
+    links.set(name)
 
 
 def _linked(scene: Scene, there: Mode, back: Mode) -> None:
@@ -241,6 +273,11 @@ FAULTS: Mapping[str, Fault] = {
     "pause a member": pause_member,
     "mend": mend,
 }
+OF_ENGINE: Mapping[str, Mapping[str, Fault]] = {
+    "etcd": {"full": full},
+    "postgresql": {"far from the standby": far_from_standby},
+}
+"""Faults that only one engine has."""
 CUTS: Mapping[str, Fault] = {
     "cut off": partial(cut, names=of_server, mute=True, deaf=True),
     "mute": partial(cut, names=of_server, mute=True, deaf=False),
@@ -324,14 +361,14 @@ def play(fleet: Fleet, faults: Mapping[str, Fault], count: int, seed: int, tell:
                 faults[name](scene)
                 took = await_answers(scene)
                 result.struck.append((name, took))
-                result.violations = scene.history.violations() + fleet.stopped()
+                result.violations = scene.history.violations() + fleet.stopped() + scene.found
                 done = result.acknowledged + scene.history.acknowledged()
                 tell(f"{len(result.struck)} faults, {done} commits: {name}, all groups answer after {took:.1f} s")
                 if result.violations:
                     break
         if not result.violations:
             cluster.read_all(fleet, scene.history, groups)
-            result.violations = scene.history.violations() + fleet.stopped()
+            result.violations = scene.history.violations() + fleet.stopped() + scene.found
         result.add(scene.history)
         if result.violations or len(result.struck) >= count:
             result.seconds = time.monotonic() - began
@@ -354,7 +391,7 @@ def played(
     with ExitStack() as stack:
         network = stack.enter_context(Network(HOSTS)) if on_network else None
         fleet = stack.enter_context(Fleet(folder, kind, network, environment or {}))
-        faults = CUTS if on_network else FAULTS
+        faults = CUTS if on_network else {**OF_ENGINE[kind], **FAULTS}
         return play(fleet, {name: faults[name] for name in only or faults}, count, seed, tell)
 
 

@@ -7,8 +7,10 @@ host of its own instead, and what one sends to another can be lost (`network.py`
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import itertools
+import json
 import os
 import random
 import signal
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,6 +31,7 @@ from harness import peer
 from harness.brokers import free_port
 from harness.postgres import Postgres
 from harness.raw import NONE, ClosedError, Connection, Reader
+from rota import EngineAccess, _rota
 from rota.demo.cluster import offsets_partition
 from rota.demo.fleet import PARTITIONS
 from tests.clients.eventually import eventually
@@ -35,6 +40,9 @@ from tests.server.network import Network
 from tests.server.registers import History
 
 MEMBERS = SERVERS = 3
+STANDBY = "standby"
+QUOTA_BYTES = 64 << 20
+"""Of a member of etcd: a fault fills it."""
 TTL_MS = 1_500
 TTL_S = TTL_MS / 1_000
 TRANSACTION_PARTITIONS = 6
@@ -46,6 +54,7 @@ LOADED = PARTITIONS - 2
 """Partitions of `__consumer_offsets` that have groups under load. A fault may need one without writes."""
 ANSWER_WITHIN_S = 2.0
 READY_WITHIN_S = 90.0
+OPERATOR_MS = 2_000
 STOPPED = "stops answering for groups"
 """What a server says that takes the engine for one that went back, or for another's."""
 
@@ -129,6 +138,20 @@ class Fleet:
             process.start()
         return self
 
+    def operator(self) -> _rota.EngineOperator:
+        """What looks at the engine."""
+        return _rota.EngineOperator(self.engine, EngineAccess().arguments(), OPERATOR_MS)
+
+    def ask_etcd(self, call: str, **fields: bytes) -> int:
+        """A call of etcd's JSON gateway, such as `kv/put`, at its first member. Returns the status."""
+        address = self.engine.removeprefix("etcd://").partition(",")[0]
+        body = json.dumps({name: base64.b64encode(value).decode() for name, value in fields.items()}).encode()
+        try:
+            with urllib.request.urlopen(f"http://{address}/v3/{call}", body, timeout=READY_WITHIN_S) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
     def operate(self, *words: str) -> None:
         """`rota cluster`."""
         command = [sys.executable, "-m", "rota", "cluster", *words, "--engine", self.engine]
@@ -144,7 +167,8 @@ class Fleet:
             command = ["etcd", "--name", f"m{number}", "--data-dir", str(self.folder / f"m{number}")]
             command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--log-level", "error"]
             command += ["--listen-peer-urls", other, "--initial-advertise-peer-urls", other, "--logger", "zap"]
-            self.members.append(self._process(f"m{number}", [*command, "--initial-cluster", cluster]))
+            command += ["--quota-backend-bytes", str(QUOTA_BYTES), "--initial-cluster", cluster]
+            self.members.append(self._process(f"m{number}", command))
         for member in self.members:
             member.start()
         return list(zip(hosts, clients, strict=True)), "etcd://{}/rota/faults"
@@ -172,9 +196,11 @@ class Fleet:
 
     def _start_postgres(self) -> tuple[list[tuple[str, int]], str]:
         primary = self.kept.enter_context(Postgres(name="primary"))
-        standby = self.kept.enter_context(Postgres(name="standby", follows=primary))
+        _, port = self.links.add(STANDBY, ("127.0.0.1", primary.port))
+        soon = ["wal_retrieve_retry_interval=200ms"]
+        standby = self.kept.enter_context(Postgres(soon, name=STANDBY, follows=primary, by=port))
         self.members += [primary, standby]
-        primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+        primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")
         primary.sql("SELECT pg_reload_conf()")
         follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
         eventually(lambda: primary.sql(follows) == "1", READY_WITHIN_S, "the standby follows", primary.log.read_text)

@@ -97,19 +97,25 @@ def test_commits_are_linearizable_whatever_fails(tmp_path: Path, kind: str, on_n
     assert result.acknowledged > 3 * count
 
 
-UNFENCED = [
-    pytest.param(planting.ETCD, "etcd", "an-append-passes-the-fence", marks=LACKS["etcd"], id="etcd"),
-    pytest.param(planting.POSTGRES, "postgresql", "an-append-ignores-the-epoch", marks=LACKS["postgresql"], id="pg"),
+ETCD, POSTGRES = (planting.ETCD, "etcd"), (planting.POSTGRES, "postgresql")
+PLANTED = [
+    pytest.param(*ETCD, "an-append-passes-the-fence", None, marks=LACKS["etcd"], id="etcd-fence"),
+    pytest.param(*ETCD, "the-quota-is-not-counted", "full", marks=LACKS["etcd"], id="etcd-quota"),
+    pytest.param(*POSTGRES, "an-append-ignores-the-epoch", None, marks=LACKS["postgresql"], id="pg-fence"),
+    pytest.param(
+        *POSTGRES, "a-session-that-does-not-wait", "far from the standby", marks=LACKS["postgresql"], id="pg-standby"
+    ),
 ]
 
 
 @pytest.mark.skipif(ALL not in os.environ, reason="builds the module twice more: `make chaos` and `make long` do")
-@pytest.mark.parametrize(("engine", "kind", "bug"), UNFENCED)
-def test_a_build_whose_appends_ignore_the_epoch_is_found(
-    tmp_path: Path, engine: planting.Engine, kind: str, bug: str
+@pytest.mark.parametrize(("engine", "kind", "bug", "fault"), PLANTED)
+def test_a_planted_build_is_found(
+    tmp_path: Path, engine: planting.Engine, kind: str, bug: str, fault: str | None
 ) -> None:
     environment = {"PYTHONPATH": str(planting.module(engine)), VARIABLE: bug}
-    result = chaos.played(tmp_path, kind, WITHIN_FAULTS, seed=1, environment=environment)
+    only = None if fault is None else [fault]
+    result = chaos.played(tmp_path, kind, WITHIN_FAULTS, seed=1, environment=environment, only=only)
     assert result.violations, f"not found within {WITHIN_FAULTS} faults"
 
 
