@@ -231,7 +231,7 @@ bench-durable: wheel ## time durable commits and starts, compared with Kafka and
 chaos: develop ## faults of servers, engines and networks, N each; what ignores the epoch is found (FAULTS=1000: hours; etcd, PostgreSQL, root)
 	PLANTED_ALL=1 $(BIN)/python -m pytest -n 0 tests/server/test_cluster_on_engines.py -k planted_build
 	for run in etcd postgresql "etcd --network"; do \
-		$(BIN)/python -m tests.server.chaos --engine $$run --faults $(or $(FAULTS),1000) --seed $(SEED) \
+		$(BIN)/python -m tests.server.chaos --engine $$run --faults $(or $(FAULTS),1000) --seed $(SEED) $(if $(shell command -v go),--porcupine) \
 			--json "build/chaos/$${run/ --/-}.json"; \
 	done
 

@@ -1,7 +1,7 @@
 """Faults, one after the other, while clients commit and fetch: `make chaos`.
 
 `python -m tests.server.chaos [--engine etcd|postgresql] [--network] [--faults N] [--seed N] [--kinds KIND,...]
-[--json FILE]`
+[--porcupine] [--json FILE]`
 
 After each fault every group has to answer again, all histories have to be those of registers, and no server may have
 stopped for good. The first fault after which that is not so is the last one. Exit code 1: something was found.
@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from pathlib import Path
 from rota.cluster.looking import members
 from tests.clients.eventually import eventually
 from tests.server import cluster_on_engines as cluster
+from tests.server import second_opinion
 from tests.server.cluster_on_engines import READY_WITHIN_S, TTL_S, Client, Fleet
 from tests.server.links import Mode
 from tests.server.network import Network
@@ -300,9 +301,16 @@ class Result:
     fetched: int = 0
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
+    asks_porcupine: bool = False
+    porcupine: Counter[str] = field(default_factory=Counter)
+    """How many histories of a sample it called Ok, Illegal or Unknown."""
 
     def add(self, history: History) -> None:
         """What an era has, when it is over."""
+        if self.asks_porcupine:
+            said, illegal = second_opinion.of_sample(history)
+            self.porcupine += said
+            self.violations += illegal
         self.acknowledged += history.acknowledged()
         self.fetched += history.fetched()
 
@@ -323,6 +331,7 @@ class Result:
             "commits_acknowledged": self.acknowledged,
             "fetches": self.fetched,
             "violations": self.violations,
+            "porcupine": dict(self.porcupine),
             "answered_again": kinds,
         }
 
@@ -347,9 +356,20 @@ def kinds_of(faults: Mapping[str, Fault], chance: random.Random) -> Iterator[str
         chance.shuffle(deck)
 
 
-def play(fleet: Fleet, faults: Mapping[str, Fault], count: int, seed: int, tell: Callable[[str], object]) -> Result:
+def play(
+    fleet: Fleet,
+    faults: Mapping[str, Fault],
+    count: int,
+    seed: int,
+    tell: Callable[[str], object],
+    asks_porcupine: bool = False,
+) -> Result:
     """Plays faults until something is found."""
-    result, chance, began = Result(fleet.kind, seed), random.Random(seed), time.monotonic()
+    result, chance, began = (
+        Result(fleet.kind, seed, asks_porcupine=asks_porcupine),
+        random.Random(seed),
+        time.monotonic(),
+    )
     kinds = kinds_of(faults, chance)
     for era in itertools.count():
         scene = Scene(fleet, History(), chance, era)
@@ -386,13 +406,14 @@ def played(
     environment: Mapping[str, str] | None = None,
     tell: Callable[[str], object] = print,
     only: list[str] | None = None,
+    asks_porcupine: bool = False,
 ) -> Result:
     """Starts everything and plays faults, of all kinds or of some."""
     with ExitStack() as stack:
         network = stack.enter_context(Network(HOSTS)) if on_network else None
         fleet = stack.enter_context(Fleet(folder, kind, network, environment or {}))
         faults = CUTS if on_network else {**OF_ENGINE[kind], **FAULTS}
-        return play(fleet, {name: faults[name] for name in only or faults}, count, seed, tell)
+        return play(fleet, {name: faults[name] for name in only or faults}, count, seed, tell, asks_porcupine)
 
 
 def main() -> None:
@@ -403,6 +424,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", type=lambda text: text.split(","))
+    parser.add_argument("--porcupine", action="store_true", help="ask porcupine of a sample of histories, too (Go)")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-chaos-", ignore_cleanup_errors=True) as folder:
@@ -414,6 +436,7 @@ def main() -> None:
             on_network=chosen.network,
             tell=lambda line: print(line, file=sys.stderr, flush=True),
             only=chosen.kinds,
+            asks_porcupine=chosen.porcupine,
         )
     summary = json.dumps(result.summary(), indent=2)
     print(summary)

@@ -104,6 +104,11 @@ class History:
         with self._lock:
             return list(self._commits)
 
+    def calls(self, key: Key) -> list[Call]:
+        """The calls of a key."""
+        with self._lock:
+            return [*self._commits[key].values(), *self._fetches[key]]
+
     def acknowledged(self) -> int:
         """Commits that were acknowledged."""
         with self._lock:
