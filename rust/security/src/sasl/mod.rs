@@ -2,6 +2,7 @@
 //! writes answers, delays and closes.
 
 pub mod alteration;
+pub mod client;
 pub mod oauthbearer;
 pub mod scram;
 pub mod users;

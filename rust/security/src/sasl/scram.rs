@@ -33,11 +33,11 @@ impl Hash {
         }
     }
 
-    fn sign(self, key: &[u8], text: &[u8]) -> Vec<u8> {
+    pub(super) fn sign(self, key: &[u8], text: &[u8]) -> Vec<u8> {
         hmac::sign(&hmac::Key::new(self.hmac(), key), text).as_ref().to_vec()
     }
 
-    fn digest(self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn digest(self, bytes: &[u8]) -> Vec<u8> {
         let algorithm = match self {
             Hash::Sha256 => &digest::SHA256,
             Hash::Sha512 => &digest::SHA512,
@@ -45,7 +45,7 @@ impl Hash {
         digest::digest(algorithm, bytes).as_ref().to_vec()
     }
 
-    fn salted(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
+    pub(super) fn salted(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
         let algorithm = match self {
             Hash::Sha256 => pbkdf2::PBKDF2_HMAC_SHA256,
             Hash::Sha512 => pbkdf2::PBKDF2_HMAC_SHA512,
