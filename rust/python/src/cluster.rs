@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use rota_etcd::EtcdEngine;
 use rota_log::BOUNDS_SECONDS;
 use rota_postgres::{PostgresEngine, url::is_postgres};
 use rota_security::{client_tls::ClientTlsFiles, pem::Source};
-use rota_server::{Cluster, ConnectTo, EngineConfig};
+use rota_server::{Cluster, ConnectTo, EngineConfig, Password, PeerAccess};
 
 /// An engine in memory that servers of one process share, for tests.
 #[pyclass(frozen, module = "rota._rota")]
@@ -82,6 +83,22 @@ pub type EngineAccess = (Option<String>, Option<String>, Option<String>, Option<
 /// Engine, node id, TTL in milliseconds, and how the engine is accessed.
 pub type EngineArguments<'py> = (EngineArgument<'py>, i32, u64, bool, EngineAccess);
 
+/// CAs of the other servers' certificates, this server's certificate and its key, each PEM text or a path; a user, and the
+/// password or the path of its file.
+pub type PeerArguments =
+    (Option<String>, Option<String>, Option<String>, Option<(String, Option<String>, Option<PathBuf>)>);
+
+/// Returns how a server shows the others of its cluster who it is. Errors: something is missing.
+pub fn peer_access((ca, cert, key, login): PeerArguments) -> PyResult<PeerAccess> {
+    let login = login.map(|(user, text, file)| match (text, file) {
+        (Some(text), None) => Ok((user, Password::Text(text))),
+        (None, Some(file)) => Ok((user, Password::File(file))),
+        _ => Err(wrong("the servers' user has no password, or two: give `password` or `password_file`")),
+    });
+    let ca = ca.map(|ca| Source::given_as("peer_ca", ca));
+    Ok(PeerAccess { ca, identity: identity("peer", cert, key)?, login: login.transpose()? })
+}
+
 /// How a real engine is reached.
 pub enum EngineAt {
     /// etcd.
@@ -94,16 +111,21 @@ fn wrong(why: impl ToString) -> PyErr {
     PyValueError::new_err(why.to_string())
 }
 
-/// The files that connections to an engine need; `None` without TLS.
-fn tls_files(ca: Option<String>, cert: Option<String>, key: Option<String>) -> PyResult<Option<ClientTlsFiles>> {
-    let identity = match (cert, key) {
+/// Certificate and key that are given for `what`.
+fn identity(what: &'static str, cert: Option<String>, key: Option<String>) -> PyResult<Option<(Source, Source)>> {
+    match (cert, key) {
         (Some(cert), key) => {
             let key = key.unwrap_or_else(|| cert.clone());
-            Some((Source::given_as("engine_cert", cert), Source::given_as("engine_key", key)))
+            Ok(Some((Source::given_as(what, cert), Source::given_as(what, key))))
         }
-        (None, None) => None,
-        (None, Some(_)) => return Err(wrong("the engine has a key and no certificate: give both")),
-    };
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(wrong(format!("the {what} has a key and no certificate: give both"))),
+    }
+}
+
+/// The files that connections to an engine need; `None` without TLS.
+fn tls_files(ca: Option<String>, cert: Option<String>, key: Option<String>) -> PyResult<Option<ClientTlsFiles>> {
+    let identity = identity("engine", cert, key)?;
     match (ca, identity) {
         (Some(ca), identity) => Ok(Some(ClientTlsFiles { ca: Source::given_as("engine_ca", ca), identity })),
         (None, None) => Ok(None),
@@ -221,6 +243,7 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
     shown.set_item("transaction_partitions", transactions.iter().map(partition).collect::<Vec<_>>())?;
     let damaged: Vec<_> = table.damaged.iter().map(|(partition, damage)| (partition.0, damage.clone())).collect();
     shown.set_item("damaged", damaged)?;
+    shown.set_item("peer_errors", cluster.troubles())?;
     let space = cluster.stats().space;
     shown.set_item("space", space.map(|used| (used.file_bytes, used.live_bytes, used.quota_bytes)))?;
     Ok(shown)

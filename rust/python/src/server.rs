@@ -73,7 +73,8 @@ impl Server {
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
         data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
-        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false, engine = None
+        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false, engine = None,
+        peer_access = None
     ))]
     #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "named options in Python")]
     fn new(
@@ -94,6 +95,7 @@ impl Server {
         allow_unsecured_tokens: bool,
         shares_certificate: bool,
         engine: Option<cluster::EngineArguments<'_>>,
+        peer_access: Option<cluster::PeerArguments>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -131,6 +133,7 @@ impl Server {
             data,
             journal,
             engine: engine.map(cluster::engine).transpose()?,
+            peer_access: peer_access.map(cluster::peer_access).transpose()?.unwrap_or_default(),
             ..ServerConfig::default()
         };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;

@@ -54,6 +54,7 @@ mod net;
 mod server;
 
 pub use base::{
+    between_servers::{Password, PeerAccess},
     error::ServerError,
     listeners::{Listener, SecurityProtocol},
     metrics::Metrics,

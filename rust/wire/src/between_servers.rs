@@ -1,18 +1,21 @@
-//! The requests that the servers of a cluster send each other, and their answers: `WriteTxnMarkers` v2 and
-//! `AddPartitionsToTxn` v5.
+//! The requests that the servers of a cluster send each other, and their answers: `WriteTxnMarkers` v2,
+//! `AddPartitionsToTxn` v5, and before them `SaslHandshake` v1 and `SaslAuthenticate` v1.
 
 use bytes::BytesMut;
 
 use crate::{
     read::{Reader, WireError},
-    versions::{ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS},
+    sasl::Authenticated,
+    versions::{ADD_PARTITIONS_TO_TXN, SASL_AUTHENTICATE, SASL_HANDSHAKE, WRITE_TXN_MARKERS},
     write::Writer,
 };
 
 /// The client id of servers.
 const CLIENT_ID: &str = "rota";
-/// Both versions use the compact layout.
+/// Markers and admissions use the compact layout.
 const FLEXIBLE: bool = true;
+/// The requests of SASL do not.
+const SASL_FLEXIBLE: bool = false;
 
 /// A marker for one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ pub struct SentAdmission<'a> {
 
 /// Writes a frame with several markers.
 pub fn markers(correlation_id: i32, markers: &[SentMarker<'_>]) -> BytesMut {
-    frame(WRITE_TXN_MARKERS, 2, correlation_id, |out| {
+    frame(WRITE_TXN_MARKERS, 2, FLEXIBLE, correlation_id, |out| {
         out.count(markers.len());
         for marker in markers {
             out.i64(marker.producer_id);
@@ -67,7 +70,7 @@ pub fn markers(correlation_id: i32, markers: &[SentMarker<'_>]) -> BytesMut {
 
 /// Writes a frame with several admissions.
 pub fn admissions(correlation_id: i32, admissions: &[SentAdmission<'_>]) -> BytesMut {
-    frame(ADD_PARTITIONS_TO_TXN, 5, correlation_id, |out| {
+    frame(ADD_PARTITIONS_TO_TXN, 5, FLEXIBLE, correlation_id, |out| {
         out.count(admissions.len());
         for admission in admissions {
             out.str(admission.transactional_id);
@@ -92,7 +95,17 @@ fn topic(out: &mut Writer<'_>, name: &str, partitions: &[i32]) {
     out.no_tags();
 }
 
-fn frame(key: i16, version: i16, correlation_id: i32, body: impl FnOnce(&mut Writer<'_>)) -> BytesMut {
+/// Writes a frame that chooses a mechanism.
+pub fn sasl_handshake(correlation_id: i32, mechanism: &str) -> BytesMut {
+    frame(SASL_HANDSHAKE, 1, SASL_FLEXIBLE, correlation_id, |out| out.str(mechanism))
+}
+
+/// Writes a frame with a message of the mechanism.
+pub fn sasl_authenticate(correlation_id: i32, message: &[u8]) -> BytesMut {
+    frame(SASL_AUTHENTICATE, 1, SASL_FLEXIBLE, correlation_id, |out| out.bytes(message))
+}
+
+fn frame(key: i16, version: i16, flexible: bool, correlation_id: i32, body: impl FnOnce(&mut Writer<'_>)) -> BytesMut {
     let mut bytes = BytesMut::from(&[0; 4][..]);
     // The client id of the header is never compact.
     let mut header = Writer::new(&mut bytes, false);
@@ -100,7 +113,7 @@ fn frame(key: i16, version: i16, correlation_id: i32, body: impl FnOnce(&mut Wri
     header.i16(version);
     header.i32(correlation_id);
     header.str(CLIENT_ID);
-    let mut out = Writer::new(&mut bytes, FLEXIBLE);
+    let mut out = Writer::new(&mut bytes, flexible);
     out.no_tags();
     body(&mut out);
     out.no_tags();
@@ -111,7 +124,7 @@ fn frame(key: i16, version: i16, correlation_id: i32, body: impl FnOnce(&mut Wri
 
 /// Reads the error codes of markers, in the order of the request. The answer begins after its length.
 pub fn marker_codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError> {
-    let mut reader = body(answer, correlation_id)?;
+    let mut reader = body(answer, FLEXIBLE, correlation_id)?;
     let mut codes = Vec::new();
     for _ in 0..reader.count("markers")? {
         reader.i64("producer_id")?;
@@ -122,25 +135,42 @@ pub fn marker_codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, Wire
     Ok(codes)
 }
 
-/// Reads the error codes of the partitions of all admissions, in the order of the request; without any if the request
-/// was refused as a whole.
-pub fn admission_codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError> {
-    let mut reader = body(answer, correlation_id)?;
+/// Reads the error codes of the partitions of all admissions, in the order of the request. `Err` in `Ok`: the error of the
+/// whole request.
+pub fn admission_codes(answer: &[u8], correlation_id: i32) -> Result<Result<Vec<i16>, i16>, WireError> {
+    let mut reader = body(answer, FLEXIBLE, correlation_id)?;
     let mut codes = Vec::new();
     reader.i32("throttle_time_ms")?;
-    if reader.i16("error_code")? != 0 {
-        return Ok(codes);
+    let error = reader.i16("error_code")?;
+    if error != 0 {
+        return Ok(Err(error));
     }
     for _ in 0..reader.count("results_by_transaction")? {
         reader.str("transactional_id")?;
         read_topics(&mut reader, &mut codes)?;
         reader.skip_tags()?;
     }
-    Ok(codes)
+    Ok(Ok(codes))
 }
 
-fn body(answer: &[u8], correlation_id: i32) -> Result<Reader<'_>, WireError> {
-    let mut reader = Reader::new(answer, FLEXIBLE);
+/// Reads the error of a handshake, and the mechanisms of the other server.
+pub fn handshake_answer(answer: &[u8], correlation_id: i32) -> Result<(i16, Vec<&str>), WireError> {
+    let mut reader = body(answer, SASL_FLEXIBLE, correlation_id)?;
+    let error = reader.i16("error_code")?;
+    let mechanisms = (0..reader.count("mechanisms")?).map(|_| reader.str("mechanism")).collect::<Result<_, _>>()?;
+    Ok((error, mechanisms))
+}
+
+/// Reads an answer of the mechanism. The lifetime of the session is not read: its end closes the connection.
+pub fn authenticate_answer(answer: &[u8], correlation_id: i32) -> Result<Authenticated<'_>, WireError> {
+    let mut reader = body(answer, SASL_FLEXIBLE, correlation_id)?;
+    let error = reader.i16("error_code")?;
+    let message = reader.nullable_str("error_message")?.unwrap_or_default();
+    Ok(Authenticated { error, message, bytes: reader.bytes("auth_bytes")?, lifetime_ms: 0 })
+}
+
+fn body(answer: &[u8], flexible: bool, correlation_id: i32) -> Result<Reader<'_>, WireError> {
+    let mut reader = Reader::new(answer, flexible);
     let found = reader.i32("correlation_id")?;
     reader.skip_tags()?;
     if found == correlation_id { Ok(reader) } else { Err(WireError::Undecodable) }

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
         AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, DescribeTransactionsRequest,
-        EndTxnRequest, ListTransactionsRequest, ProducerId, TopicName, TransactionalId, TxnOffsetCommitRequest,
-        WriteTxnMarkersRequest,
+        EndTxnRequest, ListTransactionsRequest, ProducerId, SaslAuthenticateResponse, SaslHandshakeResponse, TopicName,
+        TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
         add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction},
         add_partitions_to_txn_response::{
             AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
@@ -236,8 +236,35 @@ fn the_answers_of_other_servers_are_read_in_the_order_of_the_request_and_refused
     let mut answer = BytesMut::from(&[0, 0, 0, 9, 0][..]);
     let response = AddPartitionsToTxnResponse::default().with_results_by_transaction(vec![result]);
     response.encode(&mut answer, 5).unwrap();
-    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(vec![0, 51]));
+    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(Ok(vec![0, 51])));
     let mut answer = BytesMut::from(&[0, 0, 0, 9, 0][..]);
     AddPartitionsToTxnResponse::default().with_error_code(31).encode(&mut answer, 5).unwrap();
-    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(vec![]));
+    assert_eq!(between_servers::admission_codes(&answer, 9), Ok(Err(31)));
+}
+
+#[test]
+fn servers_authenticate_with_messages_that_kafka_protocol_reads_and_writes() {
+    let frame = between_servers::sasl_handshake(9, "SCRAM-SHA-512");
+    let (header, body) = RequestHeader::read(&frame[4..]).unwrap();
+    assert_eq!((header.api.key, header.version, header.correlation_id), (versions::SASL_HANDSHAKE, 1, 9));
+    assert_eq!(rota_wire::sasl::read_handshake(body), Ok("SCRAM-SHA-512"));
+    let frame = between_servers::sasl_authenticate(9, b"n,,n=rota");
+    let (header, body) = RequestHeader::read(&frame[4..]).unwrap();
+    assert_eq!((header.api.key, header.version), (versions::SASL_AUTHENTICATE, 1));
+    assert_eq!(rota_wire::sasl::read_authenticate(false, body), Ok(&b"n,,n=rota"[..]));
+
+    let mut answer = BytesMut::from(&[0, 0, 0, 9][..]);
+    let names = ["PLAIN", "SCRAM-SHA-512"].map(StrBytes::from_static_str).to_vec();
+    SaslHandshakeResponse::default().with_error_code(33).with_mechanisms(names).encode(&mut answer, 1).unwrap();
+    assert_eq!(between_servers::handshake_answer(&answer, 9), Ok((33, vec!["PLAIN", "SCRAM-SHA-512"])));
+    for end in 0..answer.len() {
+        assert!(between_servers::handshake_answer(&answer[..end], 9).is_err(), "the first {end} bytes");
+    }
+    let response = SaslAuthenticateResponse::default().with_error_code(58).with_session_lifetime_ms(5);
+    let response = response.with_error_message(Some(StrBytes::from_static_str("no")));
+    let mut answer = BytesMut::from(&[0, 0, 0, 9][..]);
+    response.with_auth_bytes(Bytes::from_static(b"v=")).encode(&mut answer, 1).unwrap();
+    let read = between_servers::authenticate_answer(&answer, 9).unwrap();
+    assert_eq!((read.error, read.message, read.bytes), (58, "no", &b"v="[..]));
+    assert!(between_servers::authenticate_answer(&answer, 8).is_err(), "the answer to another request");
 }

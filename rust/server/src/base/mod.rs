@@ -1,6 +1,7 @@
 //! The lowest layer: time, random bits, settings, errors, names, addresses, partition owners, change notifications and
 //! metrics. It imports no other layer.
 
+pub mod between_servers;
 pub mod changes;
 pub mod clock;
 pub mod demand;

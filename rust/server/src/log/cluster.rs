@@ -1,6 +1,12 @@
 //! A server as a node of a cluster of several servers, over a replicated engine (docs/engine-protocol.md).
 
-use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use rota_cluster::{
     ClusterStats, ClusterTable, Connect, Engine, Host, HostConfig, NodeRow, OnTable, Pending, Session, SessionClock,
@@ -10,9 +16,10 @@ use rota_cluster::{
 use rota_engine::{Directory, NodeId, PartitionId};
 
 use crate::base::{
+    between_servers::BetweenServers,
     clock::wall_ms,
     entropy::RandomBits,
-    listeners::{Listener, SecurityProtocol},
+    listeners::Listener,
     owners::{NO_NODE, Owner, Owners},
     place::{Cluster as Nodes, Node},
     settings::Settings,
@@ -40,6 +47,14 @@ impl fmt::Debug for EngineConfig {
     }
 }
 
+/// Why a server cannot be asked.
+pub enum NoAddress {
+    /// It is not there, or is unknown.
+    Away,
+    /// It has no listener of this name.
+    Unnamed(String),
+}
+
 /// The cluster of this server.
 #[derive(Debug)]
 pub struct Cluster {
@@ -49,8 +64,10 @@ pub struct Cluster {
     partitions: Partitions,
     transaction_owners: Arc<Owners>,
     ttl: Duration,
-    /// The listener at which the servers ask each other; `None`: there is none that they can use.
-    between_servers: Option<String>,
+    /// How the servers ask each other. Error: why they cannot.
+    between_servers: Result<BetweenServers, String>,
+    /// What keeps this server from asking others, by node id and question.
+    troubles: Mutex<BTreeMap<(i32, &'static str), String>>,
 }
 
 impl Cluster {
@@ -61,6 +78,7 @@ impl Cluster {
         settings: &Settings,
         cluster_id: &str,
         listeners: &[Arc<Listener>],
+        between_servers: Result<BetweenServers, String>,
         transaction_owners: Arc<Owners>,
         on_table: OnTable,
     ) -> io::Result<Cluster> {
@@ -78,7 +96,6 @@ impl Cluster {
         };
         let partitions =
             Partitions { groups: settings.offsets_partitions(), transactions: settings.transaction_partitions() };
-        let plaintext = listeners.iter().find(|listener| listener.protocol == SecurityProtocol::Plaintext);
         let (connect, mut random) = (Arc::clone(&config.connect), RandomBits::default());
         let connect: Connect = Box::new(move || connect());
         let host = HostConfig {
@@ -101,7 +118,8 @@ impl Cluster {
             partitions,
             transaction_owners,
             ttl: Duration::from_millis(config.ttl_ms),
-            between_servers: plaintext.map(|listener| listener.name.clone()),
+            between_servers,
+            troubles: Mutex::default(),
         })
     }
 
@@ -145,19 +163,41 @@ impl Cluster {
         self.ttl
     }
 
-    /// Whether the servers can ask each other.
-    pub fn reaches_servers(&self) -> bool {
-        self.between_servers.is_some()
+    /// How the servers ask each other. Errors: why they cannot.
+    pub fn between_servers(&self) -> Result<&BetweenServers, &str> {
+        self.between_servers.as_ref().map_err(String::as_str)
     }
 
-    /// Host and port at which this server asks another one; `None`: it is not there, or is unknown.
-    pub fn address_of(&self, node_id: i32) -> Option<(String, u16)> {
-        let (table, listener) = (self.table(), self.between_servers.as_ref()?);
-        let row = table.node(NodeId(node_id)).filter(|row| row.is_alive)?;
-        let address = row.info.addresses.iter().find(|address| address.listener == *listener)?;
+    /// Host and port at which this server asks another one.
+    pub fn address_of(&self, node_id: i32) -> Result<(String, u16), NoAddress> {
+        let (table, Ok(between)) = (self.table(), self.between_servers()) else { return Err(NoAddress::Away) };
+        let row = table.node(NodeId(node_id)).filter(|row| row.is_alive).ok_or(NoAddress::Away)?;
+        let address = row.info.addresses.iter().find(|address| address.listener == between.listener);
+        let address = address.ok_or_else(|| NoAddress::Unnamed(between.listener.clone()))?;
         // A server that listens at every address and advertises none is on this machine.
         let host = if address.host.is_empty() { "127.0.0.1" } else { &address.host };
-        Some((host.to_owned(), address.port))
+        Ok((host.to_owned(), address.port))
+    }
+
+    /// Another server was asked something; `trouble`: why it cannot be, which is said once on standard error.
+    pub fn was_asked(&self, node_id: i32, about: &'static str, trouble: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(trouble) = trouble else {
+            troubles.remove(&(node_id, about));
+            return;
+        };
+        if !troubles.values().any(|known| *known == trouble) {
+            eprintln!("rota: transactions wait for {trouble}");
+        }
+        troubles.insert((node_id, about), trouble);
+    }
+
+    /// What keeps this server from asking others, a line each.
+    pub fn troubles(&self) -> Vec<String> {
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines: Vec<String> = troubles.values().cloned().collect();
+        lines.dedup();
+        lines
     }
 
     /// Counts for metrics.

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     base::{
+        between_servers::BetweenServers,
         changes::Changes,
         clock::Clock,
         denials::Denials,
@@ -210,13 +211,11 @@ impl SharedState {
     /// directory refuses them, and one of a cluster whose servers cannot ask each other. `level` is
     /// `transaction.version`. Errors: their log cannot be read or written, or no thread can be started.
     pub fn serving_transactions(self, level: i16) -> Result<SharedState, ServerError> {
-        let is_apart = self.cluster.as_ref().is_some_and(|cluster| !cluster.reaches_servers());
-        if is_apart {
-            eprintln!(
-                "rota: transactional ids are refused: the servers of a cluster need a PLAINTEXT listener for them"
-            );
+        let apart = self.cluster.as_ref().and_then(|cluster| cluster.between_servers().err());
+        if let Some(reason) = apart {
+            eprintln!("rota: transactional ids are refused: {reason}");
         }
-        if is_apart || self.data.as_ref().is_some_and(|data| data.is_read_only) {
+        if apart.is_some() || self.data.as_ref().is_some_and(|data| data.is_read_only) {
             return Ok(self);
         }
         let (config, partitions) = (self.settings.transactions(level), self.settings.transaction_partitions());
@@ -240,12 +239,13 @@ impl SharedState {
         self.serves_transactions
     }
 
-    /// Creates the state of a server that is a node of a cluster. Errors: its thread cannot be started.
+    /// Creates the state of a server that is a node of a cluster. `between`: how it asks the other ones. Errors: its thread cannot be started.
     pub fn of_cluster(
         settings: Settings,
         place: Place,
         clock: Clock,
         engine: &EngineConfig,
+        between: Result<BetweenServers, String>,
     ) -> Result<SharedState, ServerError> {
         let alone = SharedState::new(settings, place, clock);
         let owners = Owners::of_cluster(alone.settings.offsets_partitions(), engine.node_id);
@@ -265,7 +265,8 @@ impl SharedState {
             waker.notify_one();
         });
         let (cluster_id, listeners) = (&alone.place.cluster_id, &alone.place.listeners);
-        let started = Cluster::start(engine, &alone.settings, cluster_id, listeners, of_transactions, on_table);
+        let started =
+            Cluster::start(engine, &alone.settings, cluster_id, listeners, between, of_transactions, on_table);
         let cluster = Arc::new(started.map_err(|source| ServerError::CannotRun { source })?);
         cluster.session().on_mail(move || on_mail.notify_one());
         let host = Arc::downgrade(&cluster);

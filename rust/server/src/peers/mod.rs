@@ -3,27 +3,27 @@
 //!
 //! A thread of its own does this. Each server has a connection for each kind of question, with one request at a time: what
 //! comes meanwhile goes together with the next one. A question without an answer ends within a TTL, and
-//! the coordinator or the client tries again.
+//! the coordinator or the client tries again. What only an operator can change is said once on standard error.
 
+mod connection;
 mod question;
 
-use std::{collections::HashMap, fmt, io, sync::Weak, thread, time::Duration};
+use std::{collections::HashMap, fmt, io, sync::Weak, thread};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::{LocalSet, spawn_local},
 };
 
-use self::question::Question;
 pub use self::question::{Admission, Codes, Marker};
-use crate::log::cluster::Cluster;
+use self::{
+    connection::{Connection, Failure},
+    question::Question,
+};
+use crate::log::cluster::{Cluster, NoAddress};
 
 /// Questions of one request.
 const BATCH_MAX: usize = 100;
-/// Bytes of an answer.
-const ANSWER_BYTES_MAX: u32 = 16 << 20;
 
 /// A question to a server.
 enum Asked {
@@ -102,67 +102,46 @@ async fn follow<Q: Question>(cluster: Weak<Cluster>, node_id: i32, mut questions
     let mut connection = Connection::default();
     let mut batch = Vec::new();
     while questions.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        let at = cluster.upgrade().and_then(|cluster| Some((cluster.address_of(node_id)?, cluster.ttl())));
-        let codes = match at {
-            Some((address, ttl)) => connection.ask(address, ttl, &batch).await.ok(),
+        let codes = match cluster.upgrade() {
+            Some(cluster) => ask(&cluster, node_id, &mut connection, &batch).await,
             None => None,
         };
         Question::settle(std::mem::take(&mut batch), codes);
     }
 }
 
-/// A connection to a server, while there is one.
-#[derive(Default)]
-struct Connection {
-    stream: Option<TcpStream>,
-    correlation_id: i32,
-}
-
-impl Connection {
-    /// Asks, and returns the codes of all partitions. Errors: there is no answer, or none that can be read.
-    async fn ask<Q: Question>(&mut self, address: (String, u16), limit: Duration, batch: &[Q]) -> io::Result<Vec<i16>> {
-        let was_open = self.stream.is_some();
-        let mut answer = self.attempt(&address, limit, batch).await;
-        if was_open && answer.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut) {
-            // It was idle for too long, or the server has started again.
-            answer = self.attempt(&address, limit, batch).await;
+async fn ask<Q: Question>(
+    cluster: &Cluster,
+    node_id: i32,
+    connection: &mut Connection,
+    batch: &[Q],
+) -> Option<Vec<i16>> {
+    let answer = match (cluster.between_servers(), cluster.address_of(node_id)) {
+        (Ok(between), Ok(address)) => {
+            let answer = connection.ask(&address, between, cluster.ttl(), batch).await;
+            answer.map_err(|failure| failure.map(|failure| (failure, Some(address))))
         }
-        answer
-    }
-
-    async fn attempt<Q: Question>(
-        &mut self,
-        address: &(String, u16),
-        limit: Duration,
-        batch: &[Q],
-    ) -> io::Result<Vec<i16>> {
-        self.correlation_id = self.correlation_id.wrapping_add(1);
-        let correlation_id = self.correlation_id;
-        // A connection on which something failed is closed: an answer would be taken for that of the next request.
-        let mut stream = self.stream.take();
-        let request = Q::request(batch, correlation_id);
-        let exchanged = tokio::time::timeout(limit, exchange(&mut stream, address, &request)).await;
-        let answer = exchanged.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let codes = Q::codes(&answer, correlation_id).map_err(io::Error::other)?;
-        self.stream = stream;
-        Ok(codes)
-    }
-}
-
-async fn exchange(stream: &mut Option<TcpStream>, (host, port): &(String, u16), request: &[u8]) -> io::Result<Vec<u8>> {
-    let stream = if let Some(stream) = stream {
-        stream
-    } else {
-        let connected = TcpStream::connect((host.as_str(), *port)).await?;
-        connected.set_nodelay(true)?;
-        stream.insert(connected)
+        (_, Err(NoAddress::Unnamed(listener))) => {
+            let reason = format!("it has no listener {listener}: give all servers one of this name and protocol");
+            Err(Some((Failure::Wrong(reason), None)))
+        }
+        (Err(_), _) | (_, Err(NoAddress::Away)) => Err(Some((Failure::Away, None))),
     };
-    stream.write_all(request).await?;
-    let size = stream.read_u32().await?;
-    if size > ANSWER_BYTES_MAX {
-        return Err(io::Error::other(format!("an answer of {size} bytes")));
+    match answer {
+        Ok(codes) => {
+            cluster.was_asked(node_id, Q::ABOUT, None);
+            Some(codes)
+        }
+        Err(Some((Failure::Wrong(reason), address))) => {
+            let at = address.map_or_else(String::new, |(host, port)| format!(" at {host}:{port}"));
+            cluster.was_asked(node_id, Q::ABOUT, Some(format!("server {node_id}{at}: {reason}")));
+            None
+        }
+        Err(Some((Failure::Away | Failure::Closed, _))) => {
+            cluster.was_asked(node_id, Q::ABOUT, None);
+            None
+        }
+        // Nothing is new.
+        Err(None) => None,
     }
-    let mut answer = vec![0; size as usize];
-    stream.read_exact(&mut answer).await?;
-    Ok(answer)
 }

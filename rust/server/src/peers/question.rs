@@ -10,12 +10,33 @@ use rota_wire::{
 /// Receives the error code of each partition in the order of the question; `None`: there is no answer. It must not block.
 pub type Codes = Box<dyn FnOnce(Option<Vec<i16>>) + Send>;
 
+/// `CLUSTER_AUTHORIZATION_FAILED`.
+const NOT_ALLOWED: i16 = 31;
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// A code for each partition of each question.
+    Codes(Vec<i16>),
+    /// The principal of this server may not ask.
+    NotAllowed,
+}
+
+impl Answered {
+    fn of(codes: Vec<i16>) -> Answered {
+        // One right is for all of them.
+        if codes.contains(&NOT_ALLOWED) { Answered::NotAllowed } else { Answered::Codes(codes) }
+    }
+}
+
 /// A kind of question: several go in one request, and the answer has a code for each partition of each.
-pub(super) trait Question: Sized + 'static {
+pub trait Question: Sized + 'static {
+    /// What the questions are.
+    const ABOUT: &'static str;
     /// The frame of a request.
     fn request(batch: &[Self], correlation_id: i32) -> BytesMut;
-    /// The codes of an answer.
-    fn codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError>;
+    /// Reads an answer.
+    fn codes(answer: &[u8], correlation_id: i32) -> Result<Answered, WireError>;
     /// The number of partitions, and who receives their codes.
     fn into_parts(self) -> (usize, Codes);
 
@@ -56,12 +77,14 @@ impl Marker {
 }
 
 impl Question for Marker {
+    const ABOUT: &'static str = "markers";
+
     fn request(batch: &[Marker], correlation_id: i32) -> BytesMut {
         markers(correlation_id, &batch.iter().map(Marker::sent).collect::<Vec<_>>())
     }
 
-    fn codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError> {
-        marker_codes(answer, correlation_id)
+    fn codes(answer: &[u8], correlation_id: i32) -> Result<Answered, WireError> {
+        marker_codes(answer, correlation_id).map(Answered::of)
     }
 
     fn into_parts(self) -> (usize, Codes) {
@@ -96,12 +119,16 @@ impl Admission {
 
 /// With who receives a code for each partition.
 impl Question for (Admission, Codes) {
+    const ABOUT: &'static str = "admissions";
+
     fn request(batch: &[(Admission, Codes)], correlation_id: i32) -> BytesMut {
         admissions(correlation_id, &batch.iter().map(|(admission, _)| admission.sent()).collect::<Vec<_>>())
     }
 
-    fn codes(answer: &[u8], correlation_id: i32) -> Result<Vec<i16>, WireError> {
-        admission_codes(answer, correlation_id)
+    fn codes(answer: &[u8], correlation_id: i32) -> Result<Answered, WireError> {
+        // Another error of the whole request is for none of its partitions.
+        let of_all = |error| if error == NOT_ALLOWED { vec![error] } else { Vec::new() };
+        admission_codes(answer, correlation_id).map(|codes| Answered::of(codes.unwrap_or_else(of_all)))
     }
 
     fn into_parts(self) -> (usize, Codes) {
@@ -142,5 +169,19 @@ mod tests {
         for codes in [None, Some(vec![]), Some(vec![0, 0]), Some(vec![0; 4])] {
             assert_eq!(settled(codes), [None, None]);
         }
+    }
+
+    #[test]
+    fn a_refusal_of_this_servers_principal_is_one_in_either_form() {
+        assert_eq!(Answered::of(vec![NOT_ALLOWED]), Answered::NotAllowed);
+        assert_eq!(Answered::of(vec![0, 51]), Answered::Codes(vec![0, 51]));
+        let whole = |error: i16| {
+            let mut answer = BytesMut::from(&[0, 0, 0, 9, 0, 0, 0, 0, 0][..]);
+            answer.extend_from_slice(&error.to_be_bytes());
+            answer.extend_from_slice(&[1, 0]);
+            <(Admission, Codes)>::codes(&answer, 9).unwrap()
+        };
+        assert_eq!(whole(NOT_ALLOWED), Answered::NotAllowed);
+        assert_eq!(whole(14), Answered::Codes(vec![]));
     }
 }

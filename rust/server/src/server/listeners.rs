@@ -4,12 +4,13 @@ use std::{io, net::TcpListener as StdListener, sync::Arc};
 
 use rota_security::{
     sasl::Mechanism,
-    tls::{BadTls, Tls},
+    tls::{BadTls, Tls, TlsFiles},
 };
 
 use super::ServerConfig;
 use crate::{
     base::{
+        between_servers::{self, BetweenServers},
         error::ServerError,
         listeners::{Endpoint, Listener, ListenerError, SecurityProtocol, advertise, endpoints},
         place::{default_host, is_loopback, reachable_host, split_address},
@@ -178,4 +179,21 @@ pub(super) fn check(endpoints: &[Endpoint], config: &ServerConfig, tls: Option<&
         return Err(BadTls::Settings(exposed.to_owned()).into());
     }
     Ok(())
+}
+
+/// Returns how the servers of a cluster ask each other, or why they cannot. Errors: they were to, and what is missing.
+pub(super) fn between_servers(
+    endpoints: &[Endpoint],
+    config: &ServerConfig,
+    own: Option<&TlsFiles>,
+) -> Result<Result<BetweenServers, String>, ServerError> {
+    let (settings, access) = (&config.settings, &config.peer_access);
+    let refused = |reason| Err(ListenerError::Conflict(reason).into());
+    if let Err(reason) = between_servers::listener(endpoints, settings) {
+        return refused(reason);
+    }
+    match BetweenServers::new(endpoints, settings, access, own, config.sasl.as_ref()) {
+        Err(reason) if config.engine.is_some() && BetweenServers::is_asked_for(settings, access) => refused(reason),
+        found => Ok(found),
+    }
 }

@@ -45,6 +45,7 @@ use self::{
 };
 use crate::{
     base::{
+        between_servers::PeerAccess,
         clock::Clock,
         entropy::RandomBits,
         error::ServerError,
@@ -114,6 +115,8 @@ pub struct ServerConfig {
     pub transaction_version: i16,
     /// The engine that this server shares groups over with others; `None`: it is alone.
     pub engine: Option<EngineConfig>,
+    /// How it shows the other servers who it is.
+    pub peer_access: PeerAccess,
 }
 
 impl Default for ServerConfig {
@@ -137,6 +140,7 @@ impl Default for ServerConfig {
             journal: None,
             transaction_version: 2,
             engine: None,
+            peer_access: PeerAccess::default(),
         }
     }
 }
@@ -184,9 +188,10 @@ impl Server {
         let source = config.settings.key_source()?;
         let reloader = Arc::new(Reloader::new(files.as_ref(), config.users_file.as_deref(), source.as_ref()));
         let sasl = tokens::with_tokens(&config, source.as_ref())?;
-        let tls = files.map(|files| files.load()).transpose()?;
+        let tls = files.as_ref().map(TlsFiles::load).transpose()?;
         let endpoints = listeners::configured(&config, tls.is_some())?;
         listeners::check(&endpoints, &config, tls.as_ref())?;
+        let between = listeners::between_servers(&endpoints, &config, files.as_ref())?;
         let mapping = config.settings.principal_mapping()?;
         let authorizer = authorizer_of(&config.settings, config.acls)?;
         let (listeners, sockets) = listeners::open(endpoints, config.nodes, first_node)?;
@@ -199,7 +204,7 @@ impl Server {
         let place = Place { cluster_id, node_id: first_node, nodes: config.nodes, listeners: seen_by_clients };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
         let shared = match (data, &engine) {
-            (None, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine)?,
+            (None, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine, between)?,
             (None, None) => SharedState::new(settings, place, clock),
             (Some(data), _) => SharedState::on_disk(settings, place, clock, data)?,
         };

@@ -95,6 +95,8 @@ settings! {
         "maximum number of members of a group";
     GROUP_MIN_SESSION_TIMEOUT_MS = "group.min.session.timeout.ms", Kind::Int(0, INT_MAX), "6000",
         "minimum session timeout of a member";
+    INTER_BROKER_LISTENER_NAME = "inter.broker.listener.name", Kind::Text, "",
+        "of `listeners`, the one at which the servers of a cluster ask each other; empty: the first PLAINTEXT one, or the first";
     LISTENER_SECURITY_PROTOCOL_MAP = "listener.security.protocol.map", Kind::Text,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
         "security protocol of each name in `listeners`: NAME:PROTOCOL,...";
@@ -124,6 +126,8 @@ settings! {
         "partitions of __consumer_offsets; each has its own coordinator";
     OFFSETS_TOPIC_SEGMENT_BYTES = "offsets.topic.segment.bytes", Kind::Int(4_096, INT_MAX), "104857600",
         "with a data directory: maximum size of a segment of any topic; finished segments are compacted";
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL = "sasl.mechanism.inter.broker.protocol", Kind::Text, "",
+        "SASL between the servers of a cluster: one of --sasl; empty: the strongest";
     SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = "sasl.oauthbearer.clock.skew.seconds", Kind::Int(0, INT_MAX), "30",
         "OAUTHBEARER: how far the clocks of issuer and server may differ";
     SASL_OAUTHBEARER_EXPECTED_AUDIENCE = "sasl.oauthbearer.expected.audience", Kind::Text, "",
@@ -320,6 +324,20 @@ impl Settings {
             advertised: text(ADVERTISED_LISTENERS),
             protocols: text(LISTENER_SECURITY_PROTOCOL_MAP),
         }
+    }
+
+    /// Returns `inter.broker.listener.name`; empty: not set.
+    pub fn inter_broker_listener_name(&self) -> &str {
+        self.trimmed(INTER_BROKER_LISTENER_NAME)
+    }
+
+    /// Returns `sasl.mechanism.inter.broker.protocol`; empty: not set.
+    pub fn inter_broker_mechanism(&self) -> &str {
+        self.trimmed(SASL_MECHANISM_INTER_BROKER_PROTOCOL)
+    }
+
+    fn trimmed(&self, index: usize) -> &str {
+        self.texts.get(&index).map_or("", |text| text.trim())
     }
 
     fn int(&self, index: usize) -> i64 {
