@@ -39,7 +39,7 @@ from rota._rota import (
     __version__,
 )
 from rota.clock import VirtualClock
-from rota.cluster import EngineAccess
+from rota.cluster import EngineAccess, PeerAccess
 from rota.server import Message, Server
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ __all__ = [
     "MemoryEngine",
     "Message",
     "NotFoundError",
+    "PeerAccess",
     "RecordError",
     "RotaError",
     "Server",

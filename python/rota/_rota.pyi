@@ -2418,6 +2418,7 @@ class MemoryEngine:
         """
 
 _EngineAccess: TypeAlias = tuple[str | None, str | None, str | None, tuple[str, str] | None]
+_PeerAccess: TypeAlias = tuple[str | None, str | None, str | None, tuple[str, str | None, str | None] | None]
 
 @final
 class EngineOperator:
@@ -2507,6 +2508,7 @@ class Server:
         allow_unsecured_tokens: bool = False,
         shares_certificate: bool = False,
         engine: tuple[MemoryEngine | str, int, int, bool, _EngineAccess] | None = None,
+        peer_access: _PeerAccess | None = None,
     ) -> Self:
         """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
@@ -2519,7 +2521,8 @@ class Server:
         `allow_unsecured_tokens`: whether tokens without a signature are accepted.
         `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         `shares_certificate`: whether HTTP has the certificate, too, so that listeners may have none.
-        `engine`: (engine in memory or URL, node id, TTL in milliseconds, access to the engine).
+        `engine`: (engine in memory or URL, node id, TTL in milliseconds, whether reads are fenced, access to it).
+        `peer_access`: (CAs of other servers, own certificate, key, (user, password, or path of a file with it)).
         """
     def cluster(self) -> dict[str, Any] | None:
         """The cluster as this server sees it; None without an engine."""

@@ -20,7 +20,7 @@ from rota.arguments import (
     whole,
 )
 from rota.clock import VirtualClock
-from rota.cluster import TTL_MS, Cluster, EngineAccess, Reads, arguments, described
+from rota.cluster import TTL_MS, Cluster, EngineAccess, PeerAccess, Reads, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
@@ -116,6 +116,7 @@ class Server(Faults):
     reads      "fenced": committed offsets are answered only after the engine has confirmed, for each request, that the
                group is still this server's. "session": while its session lasts, which trusts the rate of its clock.
     engine_access  a rota.EngineAccess: certificates, user and password for it.
+    peer_access    a rota.PeerAccess: certificates, user and password for the other servers (docs/cluster.md).
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
     the address cannot be listened on or the directory not opened.
@@ -152,10 +153,10 @@ class Server(Faults):
         ttl_ms: int = TTL_MS,
         reads: Reads = "session",
         engine_access: EngineAccess | None = None,
+        peer_access: PeerAccess | None = None,
     ) -> None:
         written = _checked(settings, listen, clock, nodes)
-        _check_kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
-        kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
+        kept = _kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
         is_open = tls is None and sasl is None and users is None and tokens is None
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
         hosts = (listen, advertise, *addresses_in(written))
@@ -172,7 +173,7 @@ class Server(Faults):
                 nodes,
                 None if trace is None else writer(trace),
                 None if data is None else (Path(data), durability == "fsync", take_over),
-                kept if journal else None,
+                kept,
                 protection[0],
                 protection[1],
                 allow_plaintext_passwords,
@@ -180,7 +181,7 @@ class Server(Faults):
                 None if self.issuer is None else self.issuer.jwks,
                 allow_unsecured_tokens,
                 (http or "").startswith("https://") or getattr(tls, "is_shared", False),
-                arguments(engine, node_id, ttl_ms, reads, engine_access),
+                *arguments(engine, node_id, ttl_ms, reads, engine_access, peer_access),
             )
         except BaseException:
             if self._http is not None:
@@ -658,7 +659,7 @@ def addresses_in(settings: Mapping[str, str]) -> list[str]:
     return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
 
 
-def _check_kept(durability: object, journal: object, data: object, *limits: int | None) -> None:
+def _kept(durability: object, journal: bool | str | os.PathLike[str], data: object, *limits: int | None) -> Any:
     if durability not in ("fsync", "os"):
         raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
     for limit in limits:
@@ -666,6 +667,7 @@ def _check_kept(durability: object, journal: object, data: object, *limits: int 
             raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
     if journal is True and data is None:
         raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
+    return (None if journal is True else Path(journal), *limits) if journal else None
 
 
 def _acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:

@@ -32,6 +32,8 @@ PLAIN = [
     "--engine etcd://h1:2379,h2:2379/rota --node-id 1 --ttl-ms=9000 --reads fenced",
     "--engine etcds://h1:2379/rota --engine-ca ca.pem --engine-cert own.pem --engine-key ./own.key",
     "--engine etcds://h1:2379/rota --engine-ca ca.pem --engine-user rota --engine-password-file there",
+    "--engine e --peer-ca ./ca.pem --peer-cert ./own.pem --peer-key own.key",
+    "--engine e --peer-user rota --peer-password-file ./there",
     "--set a=1 --set=b=2=3 --set a=4",
     "--config {file} --log-format json --nodes 4",
     "--config={file} --set group.max.size=30",

@@ -110,6 +110,12 @@ class Fleet:
     network: Network | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of the servers, in addition."""
+    protocol: str = "PLAINTEXT"
+    """Of the servers' only listener."""
+    options: list[str] = field(default_factory=list)
+    """Of the servers, in addition."""
+    client: dict[str, str] = field(default_factory=dict)
+    """What librdkafka needs in addition to an address."""
     members: list[Member] = field(default_factory=list)
     servers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
@@ -127,7 +133,15 @@ class Fleet:
         for number in range(1, SERVERS + 1):
             port, name = free_port(), f"rota{number}"
             linked = addresses if self.network is not None else [self.links.add(name, each) for each in addresses]
-            command = [sys.executable, "-m", "rota", "serve", "--listen", f"PLAINTEXT://{self.address(name)}:{port}"]
+            command = [
+                sys.executable,
+                "-m",
+                "rota",
+                "serve",
+                "--listen",
+                f"{self.protocol}://{self.address(name)}:{port}",
+            ]
+            command += self.options
             command += ["--engine", url.format(_joined(linked)), "--node-id", str(number), "--ttl-ms", str(TTL_MS)]
             command += ["--set", f"offsets.topic.num.partitions={PARTITIONS}"]
             command += ["--set", f"num.partitions={TOPIC_PARTITIONS}"]

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,8 @@ WITHIN_S = 90.0
 BATCH = 20
 STILL_S = 20.0
 FAULTS = ("kill", "pause", "drain", "kill")
+INPUTS_MIN = 100
+LOGINS = {"ana": "correct-horse", "rota": "battery-staple"}  # of servers of this test only
 
 
 class Scene:
@@ -41,12 +43,13 @@ class Scene:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
+        self.client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **fleet.client}
         operator = eventually(self._operator, WITHIN_S, "there is a cluster", fleet.logs)
         assert operator is not None
         self.operator = operator
         eventually(lambda: len(set(self.owners())) == 3, WITHIN_S, "each server coordinates transactions", fleet.logs)
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.admin = AdminClient(self.client)
         for topic in (INPUTS, OUTPUTS):
             eventually(partial(self._make, topic), WITHIN_S, f"{topic} is there", fleet.logs)
         leaders = image(self.operator).topics
@@ -127,7 +130,7 @@ class Worker:
 
     @contextmanager
     def client(self) -> Iterator[tuple[librdkafka.Producer, librdkafka.Consumer]]:
-        common: dict[str, Any] = {"bootstrap.servers": self.scene.bootstrap, "log_level": 0}
+        common = self.scene.client
         producer = librdkafka.Producer(
             {**common, "transactional.id": name(self.number), "transaction.timeout.ms": 10_000}
         )
@@ -170,9 +173,7 @@ class Feeder:
         self.thread = threading.Thread(target=self.run)
 
     def run(self) -> None:
-        producer = librdkafka.Producer(
-            {"bootstrap.servers": self.scene.bootstrap, "enable.idempotence": True, "log_level": 0}
-        )
+        producer = librdkafka.Producer({**self.scene.client, "enable.idempotence": True})
         while not self.stopping.wait(0.02):
             for source, _ in self.scene.partitions:
                 producer.produce(INPUTS, str(self.count).encode(), partition=source)
@@ -203,11 +204,10 @@ def outputs(scene: Scene, target: int) -> list[int]:
     """What a reader of committed records sees, in order."""
     reader = librdkafka.Consumer(
         {
-            "bootstrap.servers": scene.bootstrap,
+            **scene.client,
             "group.id": "reader",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
-            "log_level": 0,
         }
     )
     reader.assign([librdkafka.TopicPartition(OUTPUTS, target, 0)])
@@ -228,41 +228,82 @@ def outputs(scene: Scene, target: int) -> list[int]:
     raise AssertionError(f"the end of {OUTPUTS}-{target} is not reached")
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.xdist_group("cluster-on-etcd")
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
+def copied_once(fleet: Fleet, faults: Sequence[str], inputs: int) -> None:
+    """Workers copy while these faults happen, and at least so many inputs of each: a reader counts every input once."""
+    scene = Scene(fleet)
+    feeder = Feeder(scene)
+    feeder.thread.start()
+    workers = [Worker(scene, number) for number in range(WORKERS)]
+
+    def all_copied(wanted: list[int]) -> bool:
+        for worker in workers:
+            worker.watch()
+        return all(worker.copied >= count for worker, count in zip(workers, wanted, strict=True))
+
+    try:
+        for fault in faults:
+            wanted = [worker.copied + 1 for worker in workers]
+            strike(scene, fault)
+            eventually(partial(all_copied, wanted), WITHIN_S, f"all workers copy after {fault}", fleet.logs)
+        eventually(lambda: feeder.count > inputs, WITHIN_S, "there are inputs")
+    finally:
+        feeder.stopping.set()
+        feeder.thread.join()
+    try:
+        # A commit without an answer may be one.
+        eventually(
+            lambda: all_copied([feeder.count] * WORKERS) or _seen(scene, feeder.count),
+            WITHIN_S,
+            "all is copied",
+            fleet.logs,
+        )
+    finally:
+        for worker in workers:
+            worker.stopping.set()
+    for _, target in scene.partitions:
+        assert Counter(outputs(scene, target)) == Counter(range(feeder.count))
+    print(f"{feeder.count} inputs of each of {WORKERS} workers, replaced {[each.replaced for each in workers]}")
+
+
+ON_ETCD = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("cluster-on-etcd"),
+    pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
+]
+pytestmark = ON_ETCD
+
+
 def test_every_input_counts_once_whatever_happens_to_the_coordinators(tmp_path: Path) -> None:
     with Fleet(tmp_path, "etcd") as fleet:
-        scene = Scene(fleet)
-        feeder = Feeder(scene)
-        feeder.thread.start()
-        workers = [Worker(scene, number) for number in range(WORKERS)]
+        copied_once(fleet, FAULTS, INPUTS_MIN)
 
-        def all_copied(wanted: list[int]) -> bool:
-            for worker in workers:
-                worker.watch()
-            return all(worker.copied >= count for worker, count in zip(workers, wanted, strict=True))
 
-        try:
-            for fault in FAULTS:
-                wanted = [worker.copied + 1 for worker in workers]
-                strike(scene, fault)
-                eventually(partial(all_copied, wanted), WITHIN_S, f"all workers copy after {fault}", fleet.logs)
-        finally:
-            feeder.stopping.set()
-            feeder.thread.join()
-        try:
-            # A commit without an answer may be one.
-            eventually(
-                lambda: all_copied([feeder.count] * WORKERS) or _seen(scene, feeder.count), WITHIN_S, "all is copied"
-            )
-        finally:
-            for worker in workers:
-                worker.stopping.set()
-        for _, target in scene.partitions:
-            assert Counter(outputs(scene, target)) == Counter(range(feeder.count))
-        print(f"{feeder.count} inputs of each of {WORKERS} workers, replaced {[each.replaced for each in workers]}")
-        assert feeder.count > 100
+def secured(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Options of servers that have a listener with TLS and users only, and what clients need."""
+    authority = rota.Authority()
+    server = authority.issue("127.0.0.1")
+    files = {
+        "ca.pem": authority.certificate,
+        "server.pem": server.certificate + server.key,
+        "users": "".join(f"{line}\n" for user in LOGINS.items() for line in rota._rota.user_lines(*user)),
+        "password": LOGINS["rota"],
+        "acls": "".join(f"ALLOW User:ana * ALL {kind} LITERAL *\n" for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID"))
+        + "ALLOW User:rota * CLUSTER_ACTION CLUSTER LITERAL kafka-cluster\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    options = ["--tls-cert", "server.pem", "--users", "users", "--acls", "acls", "--peer-ca", "ca.pem"]
+    options += ["--peer-password-file", "password"]
+    options = [word if word.startswith("--") else str(folder / word) for word in options] + ["--peer-user", "rota"]
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ana", "sasl.password": LOGINS["ana"]}
+    return options, {"security.protocol": "SASL_SSL", "ssl.ca.pem": authority.certificate, **login}
+
+
+def test_so_it_is_with_servers_that_have_tls_and_users_only(tmp_path: Path) -> None:
+    options, client = secured(tmp_path)
+    with Fleet(tmp_path, "etcd", protocol="SASL_SSL", options=options, client=client) as fleet:
+        copied_once(fleet, ["kill"], INPUTS_MIN)
+        assert "transactions wait for" not in fleet.logs()
 
 
 def _seen(scene: Scene, count: int) -> bool:

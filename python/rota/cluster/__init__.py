@@ -79,6 +79,8 @@ class Cluster(NamedTuple):
     space: Space | None
     #: Of `__transaction_state`.
     transaction_partitions: Sequence[ClusterPartition] = ()
+    #: Why this server cannot ask others about transactions, a line for each server, and what to do.
+    peer_errors: Sequence[str] = ()
 
 
 def described(shown: Mapping[str, Any]) -> Cluster:
@@ -133,16 +135,62 @@ class EngineAccess(NamedTuple):
         return self.user, lines[0]
 
 
+PeerArguments = tuple[str | None, str | None, str | None, tuple[str, str | None, str | None] | None]
+
+
+class PeerAccess(NamedTuple):
+    """How a server shows the other servers of its cluster who it is, and knows them (docs/cluster.md).
+
+    Certificates and keys are PEM: paths of files, or the text itself. `key` may be in the file of `cert`. All files are
+    read for each connection.
+    """
+
+    #: CAs of the other servers' certificates. Default: the CAs of clients' certificates.
+    ca: str | os.PathLike[str] | None = None
+    #: Own certificate, if the listener of the others asks for one. Default: that of the listeners.
+    cert: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+    user: str | None = None
+    password: str | None = None
+    #: A file whose first line is the password, instead of `password`.
+    password_file: str | os.PathLike[str] | None = None
+
+    def __repr__(self) -> str:
+        # Without the password, and keys that are texts.
+        return f"PeerAccess(user={self.user!r})"
+
+    def arguments(self) -> PeerArguments:
+        """What the compiled half gets. Raises ValueError if something is missing."""
+        paths = (self.ca, self.cert, self.key, self.password_file)
+        ca, cert, key, password_file = (None if path is None else os.fspath(path) for path in paths)
+        if self.user is not None:
+            return ca, cert, key, (self.user, self.password, password_file)
+        if self.password is not None or password_file is not None:
+            raise ValueError("the password for the other servers has no user: give `user`, too")
+        return ca, cert, key, None
+
+
+EngineArguments = tuple[Any, int, int, bool, AccessArguments]
+
+
 def arguments(
-    engine: object, node_id: int | None, ttl_ms: int, reads: Reads, access: EngineAccess | None
-) -> tuple[Any, int, int, bool, AccessArguments] | None:
-    """What the compiled half gets of the engine. Raises ValueError if something is missing or wrong."""
+    engine: object,
+    node_id: int | None,
+    ttl_ms: int,
+    reads: Reads,
+    access: EngineAccess | None,
+    peer_access: PeerAccess | None,
+) -> tuple[EngineArguments | None, PeerArguments | None]:
+    """What the compiled half gets of the engine, and of the way to the other servers. Raises ValueError if something is
+    missing or wrong."""
     if engine is None:
-        if node_id is not None:
-            raise ValueError(f"node_id is {node_id}, and there is no engine: give `engine`, too")
-        if access is not None:
-            raise ValueError("engine_access is given, and there is no engine: give `engine`, too")
-        return None
+        given = {"node_id": node_id, "engine_access": access, "peer_access": peer_access}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(f"{name} is {value!r}, and there is no engine: give `engine`, too")
+        if reads != "session":
+            raise ValueError(f"reads is {reads!r}, and there is no engine: give `engine`, too")
+        return None, None
     if node_id is None:
         raise ValueError("an engine needs a node_id: give each server of the cluster a number of its own, from 0")
     if not 0 <= node_id < 2**31:
@@ -151,4 +199,5 @@ def arguments(
         raise ValueError(f"ttl_ms is {ttl_ms}: give {TTL_MS_MIN} to {TTL_MS_MAX}")
     if reads not in get_args(Reads):
         raise ValueError(f"reads is {reads!r}: give one of {', '.join(get_args(Reads))}")
-    return engine, node_id, ttl_ms, reads == "fenced", (access or EngineAccess()).arguments()
+    peers = None if peer_access is None else peer_access.arguments()
+    return (engine, node_id, ttl_ms, reads == "fenced", (access or EngineAccess()).arguments()), peers

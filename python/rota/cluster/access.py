@@ -1,10 +1,10 @@
-"""How a command may use an engine: from its options to what is wrong with them."""
+"""How a command may use an engine, and a server the other ones: from options to what is wrong with them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.cluster import EngineAccess
+from rota.cluster import EngineAccess, PeerAccess
 from rota.exits import MISUSED, complain, fail, reason_of
 
 if TYPE_CHECKING:
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 ACCESS = ("engine_ca", "engine_cert", "engine_key", "engine_user", "engine_password_file")
 """The options beside --engine, by their names in a file."""
+
+PEER_ACCESS = ("peer_ca", "peer_cert", "peer_key", "peer_user", "peer_password_file")
+"""The options with which a server asks the other ones of its cluster."""
 
 ENCRYPTED = "etcds://"
 POSTGRES = ("postgres://", "postgresql://")
@@ -23,15 +26,32 @@ NEEDED = {
     "engine_user": ("engine_password_file", "a file with the password"),
     "engine_password_file": ("engine_user", "the user whose password it is"),
 }
+PEER_NEEDED = {
+    "peer_key": ("peer_cert", "the certificate of the key"),
+    "peer_user": ("peer_password_file", "a file with the password"),
+    "peer_password_file": ("peer_user", "the user whose password it is"),
+}
+
+
+def check_needed(told: Resolved, table: dict[str, tuple[str, str]]) -> None:
+    """End the command if an option lacks the one that it needs."""
+    for name, (needed, what) in table.items():
+        if told[name] is not None and told[needed] is None:
+            flag = "--" + needed.replace("_", "-")
+            fail(MISUSED, f"{told.called(name)} needs {flag}: give {what}, too")
+
+
+def peer_access_of(told: Resolved) -> PeerAccess | None:
+    """With what a server asks the other ones; None without options. Ends the command if one lacks another one."""
+    check_needed(told, PEER_NEEDED)
+    given = {name.removeprefix("peer_"): told[name] for name in PEER_ACCESS if told[name] is not None}
+    return PeerAccess(**given) if given else None
 
 
 def access_of(told: Resolved) -> EngineAccess:
     """What the options allow. Ends the command if one of them is wrong or lacks another one."""
     url = told["engine"]
-    for name, (needed, what) in NEEDED.items():
-        if told[name] is not None and told[needed] is None:
-            flag = "--" + needed.replace("_", "-")
-            fail(MISUSED, f"{told.called(name)} needs {flag}: give {what}, too")
+    check_needed(told, NEEDED)
     if url.startswith(ENCRYPTED) and told["engine_ca"] is None:
         fail(MISUSED, f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
     if told["engine_ca"] is not None and not url.startswith((ENCRYPTED, *POSTGRES)):

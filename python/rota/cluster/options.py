@@ -40,3 +40,34 @@ EnginePasswordFile = Annotated[
         "--engine-password-file", metavar="FILE", help="The password of --engine-user is the first line of this file."
     ),
 ]
+PeerCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--peer-ca",
+        metavar="FILE",
+        help="With --engine: CAs of the other servers' certificates, PEM (default: those of --tls-client-ca).",
+    ),
+]
+PeerCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--peer-cert",
+        metavar="FILE",
+        help="Own certificate for the other servers and its chain, PEM, if their listener asks for one"
+        " (default: --tls-cert).",
+    ),
+]
+PeerKey = Annotated[
+    Path | None,
+    typer.Option("--peer-key", metavar="FILE", help="Private key of --peer-cert, PEM (default: in the same file)."),
+]
+PeerUser = Annotated[
+    str | None,
+    typer.Option("--peer-user", metavar="NAME", help="User with which this server authenticates at the other ones."),
+]
+PeerPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--peer-password-file", metavar="FILE", help="The password of --peer-user is the first line of this file."
+    ),
+]

@@ -33,6 +33,7 @@ def facts(cluster: Cluster) -> dict[str, Any]:
             number for number, row in enumerate(cluster.partitions) if row.coordinator is None or not row.is_held
         ],
         "space": None if cluster.space is None else cluster.space._asdict(),
+        "peer_errors": list(cluster.peer_errors),
     }
 
 

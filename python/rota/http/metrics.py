@@ -199,6 +199,11 @@ def _cluster(cluster: Cluster, counts: dict[str, Any]) -> Iterator[Metric]:
         "Partitions of __consumer_offsets that their planned server does not own.",
         value=sum(row.moving_ms is not None for row in cluster.partitions),
     )
+    yield GaugeMetricFamily(
+        "rota_cluster_peer_errors",
+        "Servers that this one cannot ask about transactions until an operator changes something.",
+        value=len(cluster.peer_errors),
+    )
     epochs = GaugeMetricFamily(
         "rota_cluster_epoch", "Epoch of each partition that this server owns.", labels=["partition"]
     )

@@ -12,7 +12,19 @@ import typer
 import rota
 from rota.cli import Version
 from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
-from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, EnginePasswordFile, EngineUser
+from rota.cluster.options import (
+    Engine,
+    EngineCa,
+    EngineCert,
+    EngineKey,
+    EnginePasswordFile,
+    EngineUser,
+    PeerCa,
+    PeerCert,
+    PeerKey,
+    PeerPasswordFile,
+    PeerUser,
+)
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, Resolved, configured
 from rota.exits import MISUSED, fail
@@ -254,6 +266,11 @@ def serve(
     node_id: NodeId = None,
     ttl_ms: TtlMs = TTL_MS,
     reads: ReadBy = Reads.SESSION,
+    peer_ca: PeerCa = None,
+    peer_cert: PeerCert = None,
+    peer_key: PeerKey = None,
+    peer_user: PeerUser = None,
+    peer_password_file: PeerPasswordFile = None,
     http: ShownOn = None,
     http_token: HttpToken = None,
     allow_anonymous_http: AnonymousHttp = False,
@@ -274,21 +291,16 @@ def serve(
     The first line on stdout is the address that it listens on; with several nodes, the address of each.
     Options can also come from the environment and a file: flags override ROTA_ variables, which override --config
     (docs/operating.md). `rota config show` prints the source of each value.
-    With --advertise, node 1 is advertised on the given port, the other nodes on the ports that follow. --http serves
-    the state of the groups to `rota why`, probes and Prometheus (docs/http.md).
+    --http serves the state of the groups to `rota why`, probes and Prometheus (docs/http.md).
 
     \b
     Examples:
       rota serve
       rota serve --listen PLAINTEXT://0.0.0.0:9092 --advertise kafka.test:9092
-      rota serve --nodes 3
       rota serve --tls-cert server.pem --users users
       rota serve --users users --acls acls --set super.users=User:admin
       rota serve --data data --journal
-      rota serve --tls-cert server.pem --http https://0.0.0.0:9644
       rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092
-      rota serve --control :9645 --virtual-clock
-      rota serve --trace --json
       rota serve --config rota.toml --log-format json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """

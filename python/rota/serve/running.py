@@ -10,7 +10,7 @@ import rota
 from rota import _rota
 from rota.addresses import HTTPS, address, listen_address, web_address
 from rota.clock import VirtualClock
-from rota.cluster.access import ACCESS, access_of
+from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
 from rota.reporting import Report
@@ -136,7 +136,7 @@ def engine_of(told: Resolved) -> dict[str, Any]:
     """What `rota.Server` takes for --engine and its companions."""
     engine, node_id = told["engine"], told["node_id"]
     if engine is None:
-        for name in ("node_id", *ACCESS):
+        for name in ("node_id", *ACCESS, *PEER_ACCESS):
             if told[name] is not None:
                 fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd or a PostgreSQL, too")
         if told["reads"] != "session":
@@ -148,7 +148,8 @@ def engine_of(told: Resolved) -> dict[str, Any]:
         if told[name]:
             fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
     of_node = {"node_id": node_id, "ttl_ms": told["ttl_ms"], "reads": told["reads"]}
-    return {"engine": engine, **of_node, "engine_access": access_of(told)}
+    access = {"engine_access": access_of(told), "peer_access": peer_access_of(told)}
+    return {"engine": engine, **of_node, **access}
 
 
 def check_directories(told: Resolved) -> None:

@@ -18,6 +18,7 @@ from rota.exits import MISUSED, fail
 BY_FLAG = {option.flag: option for option in OPTIONS.values()}
 PATHS = {
     *("acls", "data", "engine_ca", "engine_cert", "engine_key", "engine_password_file"),
+    *("peer_ca", "peer_cert", "peer_key", "peer_password_file"),
     *("journal_dir", "jwks_ca", "tls_cert", "tls_client_ca", "tls_key", "users"),
 }
 
