@@ -2462,9 +2462,9 @@ class EngineOperator:
         """Let a node own nothing. Whether that changes something."""
     def undrain(self, node: int) -> bool:
         """Let a node own partitions again. Whether that changes something."""
-    def pin(self, partition: int, node: int) -> bool:
+    def pin(self, partition: int, node: int, of_transactions: bool = False) -> bool:
         """Place a partition. Whether that changes something."""
-    def unpin(self, partition: int) -> bool:
+    def unpin(self, partition: int, of_transactions: bool = False) -> bool:
         """Let the planner place a partition. Whether that changes something."""
     def forget(self, node: int) -> bool:
         """Forget a node that owns nothing. Whether that changes something."""

@@ -6,13 +6,40 @@ use rota_engine::{NodeId, PartitionId, View, requests::PutNote};
 
 use crate::notes::{self, ClusterSettings, NodeState};
 
+/// A topic whose partitions nodes own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// `__consumer_offsets`.
+    Groups,
+    /// `__transaction_state`.
+    Transactions,
+}
+
+impl Topic {
+    fn name(self) -> &'static str {
+        match self {
+            Topic::Groups => "__consumer_offsets",
+            Topic::Transactions => "__transaction_state",
+        }
+    }
+}
+
+/// A partition as an operator names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The topic.
+    pub topic: Topic,
+    /// The number in the topic.
+    pub partition: i32,
+}
+
 /// Why a change is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The cluster has no such node. The nodes that it has.
     UnknownNode(NodeId, Vec<NodeId>),
-    /// `__consumer_offsets` has no such partition. The number of partitions.
-    UnknownPartition(PartitionId, u32),
+    /// The topic has no such partition. The number of its partitions.
+    UnknownPartition(Placed, u32),
     /// The change cannot be.
     Impossible(String),
 }
@@ -24,9 +51,11 @@ impl fmt::Display for Refused {
                 let known: Vec<String> = known.iter().map(|node| node.0.to_string()).collect();
                 write!(f, "there is no node {}; the cluster has {}", node.0, known.join(", "))
             }
-            Refused::UnknownPartition(partition, partitions) => {
-                let last = partitions.saturating_sub(1);
-                write!(f, "there is no partition {}; __consumer_offsets has 0 to {last}", partition.0)
+            Refused::UnknownPartition(Placed { topic, partition }, 0) => {
+                write!(f, "there is no partition {partition}; {} has none in this cluster", topic.name())
+            }
+            Refused::UnknownPartition(Placed { topic, partition }, partitions) => {
+                write!(f, "there is no partition {partition}; {} has 0 to {}", topic.name(), partitions - 1)
             }
             Refused::Impossible(why) => f.write_str(why),
         }
@@ -67,16 +96,24 @@ pub fn undrain(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
     Ok(change(view, notes::drained(node), None).into_iter().collect())
 }
 
-fn partition_of(view: &View, partition: PartitionId) -> Result<(), Refused> {
+/// Returns the partition as the engine numbers it.
+fn numbered(view: &View, placed: Placed) -> Result<PartitionId, Refused> {
     let settings = view.notes.get(notes::CLUSTER).and_then(|note| ClusterSettings::read(note));
-    let partitions = settings.map_or(0, |settings| settings.partitions.groups);
-    let is_known = u32::try_from(partition.0).is_ok_and(|number| number < partitions);
-    if is_known { Ok(()) } else { Err(Refused::UnknownPartition(partition, partitions)) }
+    let partitions = settings.map(|settings| settings.partitions).unwrap_or_default();
+    let count = match placed.topic {
+        Topic::Groups => partitions.groups,
+        Topic::Transactions => partitions.transactions,
+    };
+    match (u32::try_from(placed.partition), placed.topic) {
+        (Ok(number), Topic::Groups) if number < count => Ok(PartitionId(placed.partition)),
+        (Ok(number), Topic::Transactions) if number < count => Ok(partitions.of_transactions(number)),
+        _ => Err(Refused::UnknownPartition(placed, count)),
+    }
 }
 
 /// The node has the partition for as long as it lives and is not drained, until [`unpin`].
-pub fn pin(view: &View, partition: PartitionId, node: NodeId) -> Result<Vec<PutNote>, Refused> {
-    partition_of(view, partition)?;
+pub fn pin(view: &View, placed: Placed, node: NodeId) -> Result<Vec<PutNote>, Refused> {
+    let partition = numbered(view, placed)?;
     known(view, node)?;
     if notes::is_drained(view, node) {
         let id = node.0;
@@ -86,8 +123,8 @@ pub fn pin(view: &View, partition: PartitionId, node: NodeId) -> Result<Vec<PutN
 }
 
 /// The planner places the partition again.
-pub fn unpin(view: &View, partition: PartitionId) -> Result<Vec<PutNote>, Refused> {
-    partition_of(view, partition)?;
+pub fn unpin(view: &View, placed: Placed) -> Result<Vec<PutNote>, Refused> {
+    let partition = numbered(view, placed)?;
     Ok(change(view, notes::pin(partition), None).into_iter().collect())
 }
 
@@ -161,23 +198,40 @@ mod tests {
         assert!(matches!(drain(&one, NodeId(1)), Err(Refused::Impossible(_))));
     }
 
+    fn of(topic: Topic, partition: i32) -> Placed {
+        Placed { topic, partition }
+    }
+
     #[test]
     fn a_partition_is_placed_on_a_node_that_takes_partitions() {
         let before = view(&[(1, SERVING), (2, SERVING)]);
-        let after = carried_out(before.clone(), pin(&before, PartitionId(3), NodeId(2)).unwrap());
-        assert_eq!(notes::pins(&after), [(PartitionId(3), NodeId(2))].into());
-        assert_eq!(carried_out(after.clone(), unpin(&after, PartitionId(3)).unwrap()), before);
-        for unknown in [pin(&before, PartitionId(4), NodeId(2)), pin(&before, PartitionId(-1), NodeId(2))] {
-            assert!(matches!(unknown, Err(Refused::UnknownPartition(_, 4))));
+        for (topic, last, number) in [(Topic::Groups, 3, 3), (Topic::Transactions, 1, 5)] {
+            let after = carried_out(before.clone(), pin(&before, of(topic, last), NodeId(2)).unwrap());
+            assert_eq!(notes::pins(&after), [(PartitionId(number), NodeId(2))].into());
+            assert_eq!(carried_out(after.clone(), unpin(&after, of(topic, last)).unwrap()), before);
+            for unknown in [last + 1, -1].map(|partition| of(topic, partition)) {
+                let refused = Refused::UnknownPartition(unknown, last as u32 + 1);
+                assert_eq!(pin(&before, unknown, NodeId(2)), Err(refused.clone()));
+                assert_eq!(unpin(&before, unknown), Err(refused));
+            }
         }
         let drained = carried_out(before.clone(), drain(&before, NodeId(2)).unwrap());
-        assert!(matches!(pin(&drained, PartitionId(3), NodeId(2)), Err(Refused::Impossible(_))));
+        assert!(matches!(pin(&drained, of(Topic::Groups, 3), NodeId(2)), Err(Refused::Impossible(_))));
+    }
+
+    #[test]
+    fn an_unknown_partition_is_named_with_those_of_its_topic() {
+        let unknown = Refused::UnknownPartition(of(Topic::Transactions, 2), 2).to_string();
+        assert_eq!(unknown, "there is no partition 2; __transaction_state has 0 to 1");
+        // A cluster that an earlier version began.
+        let none = Refused::UnknownPartition(of(Topic::Transactions, 0), 0).to_string();
+        assert_eq!(none, "there is no partition 0; __transaction_state has none in this cluster");
     }
 
     #[test]
     fn what_is_said_about_a_node_is_forgotten_with_it() {
         let before = view(&[(1, SERVING), (2, SERVING)]);
-        let pinned = carried_out(before.clone(), pin(&before, PartitionId(3), NodeId(2)).unwrap());
+        let pinned = carried_out(before.clone(), pin(&before, of(Topic::Groups, 3), NodeId(2)).unwrap());
         let drained = carried_out(pinned.clone(), drain(&pinned, NodeId(2)).unwrap());
         let after = carried_out(drained.clone(), forget(&drained, NodeId(2)).unwrap());
         assert_eq!(after, view(&[(1, SERVING)]));

@@ -10,7 +10,7 @@ use pyo3::{
 use rota_cluster::{
     notes::{self, ClusterSettings, Partitions, Plan},
     operating::{ChangeError, Member, Operator},
-    operator::{self, Refused},
+    operator::{self, Placed, Refused, Topic},
     transfer::{Exported, NoteChange},
 };
 use rota_engine::{HistoryId, Incarnation, NodeId, PartitionId, View, requests::PutNote};
@@ -38,6 +38,10 @@ fn failed(error: &ChangeError) -> PyErr {
         ChangeError::Refused(Refused::Impossible(_)) => RotaError::new_err(error.to_string()),
         _ => EngineError::new_err(error.to_string()),
     }
+}
+
+fn placed(partition: i32, of_transactions: bool) -> Placed {
+    Placed { topic: if of_transactions { Topic::Transactions } else { Topic::Groups }, partition }
 }
 
 fn silent(failure: String) -> PyErr {
@@ -211,14 +215,16 @@ impl EngineOperator {
         self.change(py, |view| operator::undrain(view, NodeId(node)))
     }
 
-    /// Places a partition.
-    fn pin(&self, py: Python<'_>, partition: i32, node: i32) -> PyResult<bool> {
-        self.change(py, |view| operator::pin(view, PartitionId(partition), NodeId(node)))
+    /// Places a partition of `__consumer_offsets` or `__transaction_state`.
+    #[pyo3(signature = (partition, node, of_transactions = false))]
+    fn pin(&self, py: Python<'_>, partition: i32, node: i32, of_transactions: bool) -> PyResult<bool> {
+        self.change(py, |view| operator::pin(view, placed(partition, of_transactions), NodeId(node)))
     }
 
     /// Lets the planner place a partition.
-    fn unpin(&self, py: Python<'_>, partition: i32) -> PyResult<bool> {
-        self.change(py, |view| operator::unpin(view, PartitionId(partition)))
+    #[pyo3(signature = (partition, of_transactions = false))]
+    fn unpin(&self, py: Python<'_>, partition: i32, of_transactions: bool) -> PyResult<bool> {
+        self.change(py, |view| operator::unpin(view, placed(partition, of_transactions)))
     }
 
     /// Forgets a node.
