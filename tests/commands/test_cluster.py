@@ -171,13 +171,30 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
 
 
 def test_a_partition_is_moved_and_stays_until_it_is_unpinned(scene: Scene) -> None:
-    assert scene.done("move", "3", "2") == {"partition": 3, "node": 2, "is_done": True}
+    topic = "__consumer_offsets"
+    assert scene.done("move", "3", "2") == {"topic": topic, "partition": 3, "node": 2, "is_done": True}
     assert cluster_of(scene.servers[2]).partitions[3].owner == 2
     plan = scene.done("plan")
     assert [(row["partition"], row["pin"]) for row in plan["pinned"]] == [(3, 2)]
     assert scene.done("unpin", "3")["has_changed"] is True
     assert scene.done("unpin", "3")["has_changed"] is False
     assert scene.done("plan")["pinned"] == []
+
+
+def test_a_partition_of_transactions_is_moved_with_its_own_number(scene: Scene) -> None:
+    topic = "__transaction_state"
+    for node in (2, 1):
+        moved = scene.done("move", "3", str(node), "--transactions")
+        assert moved == {"topic": topic, "partition": 3, "node": node, "is_done": True}
+        assert cluster_of(scene.servers[node]).transaction_partitions[3].owner == node
+        plan = scene.done("plan")
+        assert [(row["partition"], row["pin"]) for row in plan["transactions"]["pinned"]] == [(3, node)]
+        assert plan["pinned"] == []
+    assert "of transactions move, 1 are pinned" in scene.run("plan").stdout
+    unpinned = scene.run("unpin", "3", "--transactions")
+    assert (unpinned.exit_code, unpinned.stdout) == (0, f"partition 3 of {topic} may move\n")
+    assert scene.done("unpin", "3", "--transactions")["has_changed"] is False
+    assert scene.done("plan")["transactions"]["pinned"] == []
 
 
 def test_a_drained_node_owns_nothing_until_it_is_undrained(scene: Scene) -> None:
@@ -206,7 +223,7 @@ def test_a_silent_node_is_named_and_forgotten_and_comes_back(scene: Scene) -> No
     assert "node 2 is silent: start it, or `rota cluster forget 2`" in unwell.stdout
     moved = scene.run("move", "0", "2")
     assert moved.exit_code == exits.FAILED
-    assert "node 2 is silent and cannot take partition 0" in moved.stderr
+    assert "node 2 is silent and cannot take partition 0 of __consumer_offsets" in moved.stderr
     leads = scene.run("forget", "2")
     assert leads.exit_code == exits.FAILED
     assert "node 2 leads topics, whose messages only it has: mine" in leads.stderr
@@ -322,6 +339,8 @@ def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
         ("move 0 7", no_node),
         ("move 4 1", no_partition),
         ("unpin 4", no_partition),
+        ("move 50 1 --transactions", "there is no partition 50; __transaction_state has 0 to 49"),
+        ("unpin 50 --transactions", "there is no partition 50; __transaction_state has 0 to 49"),
     ]:
         ended = scene.run(*line.split())
         assert (ended.exit_code, ended.stdout, ended.stderr) == (exits.NOT_FOUND, "", f"rota: {says}\n")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from rota.cluster import looking, rendering, transfer
-from rota.cluster.looking import SERVING, Image, image, observed
+from rota.cluster.looking import SERVING, Image, Partition, image, moving, observed
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
 from rota.exits import FAILED, MISUSED
 
@@ -25,7 +25,16 @@ app = typer.Typer(
 
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of a server.", show_default=False)]
 PartitionNumber = Annotated[
-    int, typer.Argument(metavar="PARTITION", min=0, help="A partition of __consumer_offsets.", show_default=False)
+    int,
+    typer.Argument(
+        metavar="PARTITION",
+        min=0,
+        help="A partition of __consumer_offsets, with --transactions one of __transaction_state.",
+        show_default=False,
+    ),
+]
+Transactions = Annotated[
+    bool, typer.Option("--transactions/--no-transactions", help="PARTITION is one of __transaction_state.")
 ]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 Timeout = Annotated[
@@ -156,6 +165,33 @@ def describe(
     cluster.show(facts, lines)
 
 
+class Placement(NamedTuple):
+    """The partitions of a topic, and those that are to move or that an operator has placed."""
+
+    rows: list[Partition]
+    moving: list[Partition]
+    pinned: list[Partition]
+
+    @staticmethod
+    def of(rows: list[Partition]) -> Placement:
+        """Of these partitions."""
+        return Placement(rows, moving(rows), [row for row in rows if row.pin is not None])
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON."""
+        kinds = {"moving": self.moving, "pinned": self.pinned}
+        return {kind: [rendering.partition_facts(row) for row in rows] for kind, rows in kinds.items()}
+
+    def line(self, what: str) -> str:
+        """How many there are of each."""
+        return f"{len(self.moving)} of {len(self.rows)} {what} move, {len(self.pinned)} are pinned"
+
+    def table(self, *heads: str) -> list[str]:
+        """Those that move or are pinned; nothing if none is."""
+        shown = [row for row in self.rows if row in self.moving or row in self.pinned]
+        return ["", *heads, *rendering.partitions(shown)] if shown else []
+
+
 @app.command()
 @on_cluster
 def plan(cluster: Reached) -> None:
@@ -170,20 +206,12 @@ def plan(cluster: Reached) -> None:
       rota cluster plan --config rota.toml --json | jq .moving
     """
     found = image(cluster.engine)
-    moving, pinned = found.moving(), [row for row in found.partitions if row.pin is not None]
+    groups, transactions = Placement.of(found.partitions), Placement.of(found.transactions)
     drained = [node.node_id for node in found.nodes.values() if node.is_drained]
-    facts = {
-        "moving": [rendering.partition_facts(row) for row in moving],
-        "pinned": [rendering.partition_facts(row) for row in pinned],
-        "drained": drained,
-    }
-    shown = [row for row in found.partitions if row in moving or row in pinned]
-    lines = [
-        f"{len(moving)} of {len(found.partitions)} partitions move, {len(pinned)} are pinned",
-        f"drained: {', '.join(map(str, drained)) or 'no node'}",
-        *(["", *rendering.partitions(shown)] if shown else []),
-    ]
-    cluster.show(facts, lines)
+    facts = groups.facts() | {"transactions": transactions.facts(), "drained": drained}
+    nodes = f"drained: {', '.join(map(str, drained)) or 'no node'}"
+    lines = [groups.line("partitions"), transactions.line("partitions of transactions"), nodes]
+    cluster.show(facts, [*lines, *groups.table(), *transactions.table("of transactions:")])
 
 
 def wait_for(
@@ -201,37 +229,54 @@ def wait_for(
 @app.command()
 @on_cluster
 def move(
-    cluster: Reached, partition: PartitionNumber, node: NodeNumber, wait: Wait = True, timeout_ms: Timeout = TIMEOUT_MS
+    cluster: Reached,
+    partition: PartitionNumber,
+    node: NodeNumber,
+    transactions: Transactions = False,
+    wait: Wait = True,
+    timeout_ms: Timeout = TIMEOUT_MS,
 ) -> None:
     """Give a partition to a node, and keep it there while the node lives.
 
-    `rota cluster unpin` lets the planner place it again. Exit code 0: the node has it. 1: the node is silent or
-    drained, or does not have it in time. 2: usage error. 3: no such node, partition or cluster. 5: the engine did not
-    answer.
+    The node coordinates its groups then, with --transactions its transactional ids. `rota cluster unpin` lets the
+    planner place it again. Exit code 0: the node has it. 1: the node is silent or drained, or does not have it in time.
+    2: usage error. 3: no such node, partition or cluster. 5: the engine did not answer.
 
     \b
     Examples:
       rota cluster move 7 3 --engine etcd://h1:2379,h2:2379,h3:2379/rota
+      rota cluster move 7 3 --transactions --config rota.toml
       rota cluster move 7 3 --config rota.toml --no-wait
     """
     _, alive = observed(cluster.engine, cluster.tell, only=node)
+    what = named(partition, transactions)
     if alive.get(node) is False:
-        cluster.fail(FAILED, f"node {node} is silent and cannot take partition {partition}: start it first")
-    cluster.engine.pin(partition, node)
+        cluster.fail(FAILED, f"node {node} is silent and cannot take {what}: start it first")
+    cluster.engine.pin(partition, node, transactions)
 
     def is_there(found: Image) -> bool:
-        row = found.partitions[partition]
+        row = (found.transactions if transactions else found.partitions)[partition]
         return row.is_held and row.owner == node
 
     if wait:
-        wait_for(cluster, timeout_ms, is_there, lambda _: f"partition {partition} is not with node {node} yet")
-    what = "has" if wait else "will have"
-    cluster.show({"partition": partition, "node": node, "is_done": wait}, [f"node {node} {what} partition {partition}"])
+        wait_for(cluster, timeout_ms, is_there, lambda _: f"{what} is not with node {node} yet")
+    facts = {"topic": topic_of(transactions), "partition": partition, "node": node, "is_done": wait}
+    cluster.show(facts, [f"node {node} {'has' if wait else 'will have'} {what}"])
+
+
+def topic_of(transactions: bool) -> str:
+    """The topic of a partition."""
+    return "__transaction_state" if transactions else "__consumer_offsets"
+
+
+def named(partition: int, transactions: bool) -> str:
+    """A partition in a sentence."""
+    return f"partition {partition} of {topic_of(transactions)}"
 
 
 @app.command()
 @on_cluster
-def unpin(cluster: Reached, partition: PartitionNumber) -> None:
+def unpin(cluster: Reached, partition: PartitionNumber, transactions: Transactions = False) -> None:
     """Let the planner place a partition that was moved to a node.
 
     Exit code 0: it may move. 2: usage error. 3: no such partition or cluster. 5: the engine did not answer.
@@ -239,10 +284,11 @@ def unpin(cluster: Reached, partition: PartitionNumber) -> None:
     \b
     Examples:
       rota cluster unpin 7 --engine etcd://h1:2379,h2:2379,h3:2379/rota
+      rota cluster unpin 7 --transactions --config rota.toml
     """
-    has_changed = cluster.engine.unpin(partition)
-    line = f"partition {partition} may move" if has_changed else f"partition {partition} was not pinned"
-    cluster.show({"partition": partition, "has_changed": has_changed}, [line])
+    has_changed = cluster.engine.unpin(partition, transactions)
+    line = f"{named(partition, transactions)} {'may move' if has_changed else 'was not pinned'}"
+    cluster.show({"topic": topic_of(transactions), "partition": partition, "has_changed": has_changed}, [line])
 
 
 @app.command()

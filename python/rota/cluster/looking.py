@@ -75,8 +75,13 @@ class Image(NamedTuple):
         return sorted(name for name, leaders in self.topics.items() if node_id in (leaders or ()))
 
     def moving(self) -> list[Partition]:
-        """Partitions that their planned node does not hold."""
-        return [row for row in self.partitions if not row.is_held or row.owner != row.planned]
+        """Partitions of `__consumer_offsets` that their planned node does not hold."""
+        return moving(self.partitions)
+
+
+def moving(rows: list[Partition]) -> list[Partition]:
+    """Partitions that their planned node does not hold."""
+    return [row for row in rows if not row.is_held or row.owner != row.planned]
 
 
 class Member(NamedTuple):
