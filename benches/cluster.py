@@ -49,14 +49,17 @@ ANSWER_WITHIN_S, ASK_AGAIN_S, PATIENCE_S = 1.0, 0.005, 120.0
 BUSY_S = 0.5
 """The client commits for so long before an event, so that a pause before it is not counted."""
 
+SETTLED_TTLS = 4
+"""The planner moves nothing for balance for three: `rust/cluster/src/host/ownership.rs`."""
+
 Figures = dict[str, list[float]]
 
 
 class Client:
     """Commits until it is closed."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._addresses = list(fleet.addresses)
+    def __init__(self, addresses: list[tuple[str, int]]) -> None:
+        self._addresses = list(addresses)
         self._over = threading.Event()
         self.acknowledged: list[tuple[float, float]] = []
         """When each commit was sent and acknowledged, in seconds."""
@@ -200,10 +203,25 @@ def leader(scene: Scene) -> float:
     return took_ms
 
 
+def settled(scene: Scene) -> Image:
+    """The cluster when nothing has moved for longer than the planner waits after a node came or went."""
+    seen: list[tuple[int | None, int]] = []
+    since_s = time.monotonic()
+
+    def is_settled(found: Image) -> bool:
+        nonlocal seen, since_s
+        now = [(row.owner, row.epoch) for row in (*found.partitions, *found.transactions)]
+        if now != seen:
+            seen, since_s = now, time.monotonic()
+        return time.monotonic() - since_s > SETTLED_TTLS * found.ttl_ms / 1_000
+
+    return scene.until(is_settled, "nothing moves")
+
+
 def outage(scene: Scene, seconds: float) -> tuple[float, int]:
     """See the module. Returns milliseconds, and how many partitions moved."""
     scene.place(1)
-    before = scene.until(lambda found: not found.moving(), "nothing moves")
+    before = settled(scene)
     members = scene.fleet.etcd[:2]
     for member in members:
         scene.fleet.pause(member)
@@ -275,9 +293,9 @@ def commits(scene: Scene, rounds: int) -> Figures:
 
 
 @contextmanager
-def scene_of(etcd: str, ttl_ms: int) -> Iterator[Scene]:
+def scene_of(beginning: Fleet) -> Iterator[Scene]:
     """A fleet that answers, with a client."""
-    with Fleet(etcd, ttl_ms) as fleet:
+    with beginning as fleet:
         for process in (*fleet.etcd, fleet.servers[1]):
             fleet.start(process)
         fleet.wait_for_owner(1)
@@ -286,7 +304,7 @@ def scene_of(etcd: str, ttl_ms: int) -> Iterator[Scene]:
         for node_id in (2, 3):
             fleet.start(fleet.servers[node_id])
             fleet.wait_for_node(node_id)
-        client = Client(fleet)
+        client = Client(fleet.addresses)
         try:
             client.first_after(time.monotonic())
             yield Scene(fleet, client)
@@ -324,7 +342,7 @@ def main() -> None:
         sys.exit("rota: etcd is not installed (Debian: etcd-server)")
     if COMMITS in chosen.parts and not (LOAD.exists() and FLOOR.exists()):
         sys.exit(f"rota: `commits` needs {LOAD} and {FLOOR}: `make bench-cluster` builds them")
-    with scene_of(etcd, chosen.ttl_ms) as scene:
+    with scene_of(Fleet(etcd, chosen.ttl_ms)) as scene:
         found = measured(scene, chosen.parts or [*EVENTS, OUTAGE], chosen.rounds, chosen.outage_s)
     if chosen.json:
         print(json.dumps({"ttl_ms": chosen.ttl_ms, "figures": found}, indent=2))
