@@ -174,11 +174,11 @@ class Placement(NamedTuple):
 
     @staticmethod
     def of(rows: list[Partition]) -> Placement:
-        """Of these partitions."""
+        """Find those of a topic's partitions."""
         return Placement(rows, moving(rows), [row for row in rows if row.pin is not None])
 
     def facts(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return them by kind, for --json."""
         kinds = {"moving": self.moving, "pinned": self.pinned}
         return {kind: [rendering.partition_facts(row) for row in rows] for kind, rows in kinds.items()}
 

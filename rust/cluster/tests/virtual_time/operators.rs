@@ -1,8 +1,8 @@
 //! What operators ask: nodes follow it by themselves.
 
-use rota_cluster::operator::{self, Refused};
+use rota_cluster::operator::{self, Placed, Refused, Topic};
 use rota_engine::{
-    Body, NodeId, PartitionId, Request, View,
+    Body, NodeId, Request, View,
     requests::{Content, NotePut, PutNote},
 };
 
@@ -49,7 +49,8 @@ fn a_partition_is_where_it_was_placed_as_long_as_that_node_lives() {
     run(|| async {
         let mut scene = two_nodes().await;
         let partition = of(&scene, 1)[0];
-        change(&scene, |view| operator::pin(view, PartitionId(partition), NodeId(2)));
+        let placed = Placed { topic: Topic::Groups, partition };
+        change(&scene, |view| operator::pin(view, placed, NodeId(2)));
         scene.until(TTL_MS, |scene| of(scene, 2).contains(&partition)).await;
         scene.pass(10 * TTL_MS).await;
         assert!(of(&scene, 2).contains(&partition));
