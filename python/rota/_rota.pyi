@@ -2678,9 +2678,12 @@ class Server:
     ) -> tuple[Explanation, Projection | ConsumerView, list[tuple[str, str]]] | None:
         """A consistent view of a group, with (client id, host) of each member of a classic group; None if there is no
         such group."""
-    def held_by(self, group_id: str) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]]]], int]:
+    def held_by(
+        self, group_id: str
+    ) -> tuple[list[tuple[int, str, str, int, int, list[tuple[str, int]], int | None]], int]:
         """The open transactions that hold offsets of a group back, and the wall time: (producer id, transactional id,
-        state, start in wall milliseconds, timeout, partitions); "" for an unknown producer."""
+        state, start in wall milliseconds, timeout, partitions, coordinating node); "" for an unknown producer. The node
+        is that of another server, whose transactions have no state here."""
     def transactions(self) -> list[tuple[str, Transaction]]:
         """All transactional ids with their transactions, by id."""
     def transaction_totals(self) -> tuple[dict[str, int], int]:

@@ -288,6 +288,16 @@ def holding(name: str | None, state: str | None, left_ms: int | None) -> facts.T
             "transaction pay-7, which is being aborted, holds back offsets of orders 3 and 4; mail 0",
         ),
         (holding(None, None, None), "a transaction of producer 7 holds back offsets of orders 3 and 4; mail 0"),
+        (
+            holding("pay-7", None, None) | {"coordinator": "node 2 at h2:9092"},
+            "transaction pay-7, which node 2 at h2:9092 coordinates, holds back offsets of orders 3 and 4; mail 0; "
+            "`kafka-transactions.sh describe` shows its state",
+        ),
+        (
+            holding(None, None, None) | {"coordinator": "another server"},
+            "a transaction of producer 7, which another server coordinates, holds back offsets of orders 3 and 4; "
+            "mail 0; `kafka-transactions.sh list` shows its state",
+        ),
     ],
 )
 def test_a_transaction_that_holds_offsets_back_is_named(transaction: facts.Transaction, phrase: str) -> None:

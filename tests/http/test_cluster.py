@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 import rota
-from rota import exits
+from rota import _rota, exits
 from rota.cli import app
 from rota.cluster import Cluster, ClusterNode, ClusterPartition
 from rota.http.cluster_views import elsewhere
@@ -92,6 +92,39 @@ def test_a_server_says_which_one_has_a_group(two: list[rota.Server]) -> None:
     ended = CliRunner().invoke(app, ["why", group, "--http", str(one.http_address)])
     assert (ended.exit_code, ended.stderr) == (exits.NOT_FOUND, f"rota: {error['message']}\n")
     assert CliRunner().invoke(app, ["why", group, "--http", str(other.http_address)]).exit_code == 0
+
+
+@pytest.mark.clients
+def test_a_transaction_of_another_server_that_holds_offsets_back_is_named_with_its_server(
+    two: list[rota.Server],
+) -> None:
+    one, other = two
+
+    def owners() -> set[int | None]:
+        return {row.owner for row in cluster_of(one).transaction_partitions if row.is_held}
+
+    eventually(lambda: owners() == {1, 2}, WITHIN_S, "both servers coordinate transactions", lambda: repr(owners()))
+    one.create_topic("t")
+    group, rows = group_of(two, 1), cluster_of(one).transaction_partitions
+    names = (f"pay-{number}" for number in range(1_000))
+    name = next(name for name in names if rows[_rota.partition_for(name, len(rows))].owner == 2)
+    config = {"bootstrap.servers": one.bootstrap_servers}
+    producer = Producer(config | {"transactional.id": name})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    member = Consumer(config | {"group.id": group})
+    offsets = [TopicPartition("t", 0, 5)]
+    producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), WITHIN_S)
+    status, found = shown(one, f"/groups/{group}")
+    (held,) = found["transactions"]
+    where = f"node 2 at {other.host}:{other.port}"
+    assert (status, held["transactional_id"], held["state"], held["coordinator"]) == (200, name, None, where)
+    says = f"transaction {name}, which {where} coordinates, holds back offsets of t 0; `kafka-transactions.sh describe`"
+    told = CliRunner().invoke(app, ["why", group, "--http", str(one.http_address)])
+    assert (told.exit_code, says in told.stdout) == (0, True), told.output
+    producer.commit_transaction(WITHIN_S)
+    eventually(lambda: not shown(one, f"/groups/{group}")[1]["transactions"], WITHIN_S, "nothing holds offsets back")
+    member.close()
 
 
 @pytest.mark.clients

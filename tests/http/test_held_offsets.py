@@ -39,6 +39,7 @@ def test_a_transaction_that_holds_offsets_back_is_named_until_its_end(nodes: int
             "open_for_ms": 41_000,
             "aborted_in_ms": 19_000,
             "partitions": {"t": [1, 2]},
+            "coordinator": None,
         }
         assert group["why"]["sentence"].endswith(f"; {HELD}")
         assert server.http_address is not None

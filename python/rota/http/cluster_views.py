@@ -59,6 +59,11 @@ def _moving(row: ClusterPartition) -> str:
     return f"its coordinator is moving to node {row.planned}"
 
 
+def server_of(cluster: Cluster, node_id: int | None) -> str:
+    """A server in a sentence; None: this one does not know which."""
+    return "another server" if node_id is None else _named(cluster, node_id)
+
+
 def _named(cluster: Cluster, node_id: int | None) -> str:
     at = next((node for node in cluster.nodes if node.node_id == node_id), None)
     if at is None or not at.addresses:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -150,7 +150,9 @@ def group(subject: Subject, group_id: str) -> Answer:
         hint = "" if nearest is None else f"; the nearest is `{nearest}`"
         message = f"there is no group `{group_id}`{hint}"
         raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchGroup", message, nearest=nearest)
-    return as_json(views.described(look, server.log_ends(views.places(look)), server.held_by(group_id)))
+    server_of = None if cluster is None else partial(cluster_views.server_of, cluster)
+    ends, held = server.log_ends(views.places(look)), server.held_by(group_id)
+    return as_json(views.described(look, ends, held, server_of))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from rota import _rota
@@ -56,12 +56,14 @@ def places(look: Look) -> list[Place]:
     return sorted(committed | {place for _, owned in _owners(group) for place in owned or ()})
 
 
-Held: TypeAlias = tuple[list[tuple[int, str, str, int, int, list[Place]]], int]
+Held: TypeAlias = tuple[list[tuple[int, str, str, int, int, list[Place], int | None]], int]
 """The open transactions that hold a group's offsets back, and the wall time in milliseconds."""
 
 
-def described(look: Look, log_ends: Sequence[int | None], held: Held) -> Json:
-    """Everything about a group; `log_ends` are those of `places`."""
+def described(
+    look: Look, log_ends: Sequence[int | None], held: Held, server_of: Callable[[int | None], str] | None = None
+) -> Json:
+    """Everything about a group; `log_ends` are those of `places`, `server_of` names the servers of a cluster."""
     explanation, group, clients = look
     now_ms = explanation.now_ms
     if isinstance(group, _rota.ConsumerView):
@@ -69,7 +71,7 @@ def described(look: Look, log_ends: Sequence[int | None], held: Held) -> Json:
     else:
         own = _classic_group(group, clients, now_ms)
     known: facts.Group = {**group_facts(explanation), "members": own["members"]}
-    known["transactions"] = _transactions(held)
+    known["transactions"] = _transactions(held, server_of)
     reasons = why(known)
     partitions = _partitions(look, log_ends)
     lags = [partition["lag"] for partition in partitions if partition["lag"] is not None]
@@ -91,19 +93,20 @@ def described(look: Look, log_ends: Sequence[int | None], held: Held) -> Json:
     }
 
 
-def _transactions(held: Held) -> list[facts.Transaction]:
+def _transactions(held: Held, server_of: Callable[[int | None], str] | None) -> list[facts.Transaction]:
     rows, now_ms = held
     found: list[facts.Transaction] = []
-    for producer_id, name, state, start_ms, timeout_ms, partitions in rows:
+    for producer_id, name, state, start_ms, timeout_ms, partitions, node_id in rows:
         is_open = state == ONGOING
         found.append(
             {
                 "transactional_id": name or None,
                 "producer_id": producer_id,
                 "state": state or None,
-                "open_for_ms": max(now_ms - start_ms, 0) if name else None,
+                "open_for_ms": max(now_ms - start_ms, 0) if state else None,
                 "aborted_in_ms": max(start_ms + timeout_ms - now_ms, 0) if is_open else None,
                 "partitions": by_topic(partitions),
+                "coordinator": None if state or server_of is None else server_of(node_id),
             }
         )
     return found

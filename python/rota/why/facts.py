@@ -66,15 +66,17 @@ class Transaction(TypedDict):
     """An open transaction that holds offsets of a group back."""
 
     transactional_id: str | None
-    """None if no coordinator knows the producer."""
+    """None if this server does not know the producer."""
     producer_id: int
     state: str | None
-    """`Ongoing`, `PrepareCommit` or `PrepareAbort`; None as above."""
+    """`Ongoing`, `PrepareCommit` or `PrepareAbort`; None if this server does not coordinate it."""
     open_for_ms: int | None
     aborted_in_ms: int | None
     """When its time is over; None if that does not matter any more."""
     partitions: dict[str, list[int]]
     """Those whose offsets it holds back, by topic."""
+    coordinator: NotRequired[str | None]
+    """The server that coordinates it, if that is not this one: `node 2 at h2:9092`, or `another server`."""
 
 
 class Group(TypedDict):

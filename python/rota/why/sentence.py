@@ -120,9 +120,22 @@ def _frequent(rebalances: list[Rebalance]) -> Iterable[str]:
         yield f"{lately} rebalances began within the last {LATELY_MS // 1000} s"
 
 
+ASKED = {False: "describe", True: "list"}
+"""The command for a transaction of another server, by whether its id is unknown."""
+
+
 def _holds(transaction: Transaction) -> str:
     """`transaction pay-7, open for 41.0 s, holds back offsets of orders 3, and is aborted in 19.0 s`."""
     name, what = transaction["transactional_id"], f"holds back offsets of {words.places(transaction['partitions'])}"
+    coordinator = transaction.get("coordinator")
+    if coordinator is not None:
+        where, asked = f"which {coordinator} coordinates", f"kafka-transactions.sh {ASKED[name is None]}"
+        subject = (
+            f"transaction {words.printable(name)}"
+            if name
+            else f"a transaction of producer {transaction['producer_id']}"
+        )
+        return f"{subject}, {where}, {what}; `{asked}` shows its state"
     if name is None:
         return f"a transaction of producer {transaction['producer_id']} {what}"
     left_ms = transaction["aborted_in_ms"]

@@ -221,16 +221,18 @@ pub fn summary(now_ms: u64, summary: &rota_core::summary::Summary) -> Summary {
     }
 }
 
-/// Producer id, transactional id, state, start in wall milliseconds, timeout, and partitions. An unknown producer has "".
-pub type HeldRow = (i64, String, &'static str, i64, i32, Vec<(String, i32)>);
+/// Producer id, transactional id, state, start in wall milliseconds, timeout, partitions, and the node that coordinates it
+/// if that is another server. An unknown producer has "".
+pub type HeldRow = (i64, String, &'static str, i64, i32, Vec<(String, i32)>, Option<i32>);
 
 /// Converts a transaction that holds offsets of a group back.
 pub fn held_row(held: HeldBy) -> HeldRow {
+    let (elsewhere, node_id) = held.elsewhere.unzip();
     let (id, state, start_ms, timeout_ms) = match held.transaction {
         Some((id, known)) => (id, known.state.name(), known.start_ms, known.timeout_ms),
-        None => (String::new(), "", -1, -1),
+        None => (elsewhere.unwrap_or_default(), "", -1, -1),
     };
-    (held.producer_id, id, state, start_ms, timeout_ms, held.partitions)
+    (held.producer_id, id, state, start_ms, timeout_ms, held.partitions, node_id)
 }
 
 /// Adds the classes to the module.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rota_core::error::ErrorCode;
-use rota_txn::{Answer, Error, Participant, Request, TransactionVersion, Verdict};
+use rota_txn::{Answer, CONSUMER_OFFSETS, Error, Participant, Request, TransactionVersion, Verdict};
 
 use super::{Node, queues::Told};
 pub use crate::peers::Admission;
@@ -29,6 +29,7 @@ pub type ContinueAdmitted = Box<dyn FnOnce(&mut Node, Admitted)>;
 
 /// A question to another server.
 struct Wait {
+    transactional_id: String,
     producer_id: i64,
     /// Each with whether something has happened to it that the coordinator may not have known.
     participants: Vec<(Participant, bool)>,
@@ -40,6 +41,8 @@ struct Wait {
 pub struct Admissions {
     asked: u64,
     waiting: HashMap<u64, Wait>,
+    /// By producer id, transactions of other servers with offsets of groups here: the id, and the partition of the groups.
+    names: HashMap<i64, (String, i32)>,
 }
 
 impl fmt::Debug for Admissions {
@@ -55,6 +58,9 @@ impl Admissions {
         for (participant, is_stale) in of_producer.flat_map(|wait| &mut wait.participants) {
             *is_stale |= participant.topic == topic && participant.partition == partition;
         }
+        if topic == CONSUMER_OFFSETS {
+            self.names.remove(&producer_id);
+        }
     }
 
     /// The node has lost a partition of groups: another server may have written markers into it.
@@ -63,6 +69,7 @@ impl Admissions {
         for (participant, is_stale) in participants {
             *is_stale |= participant.is_groups() && participant.partition == partition.cast_signed();
         }
+        self.names.retain(|_, (_, of)| *of != partition.cast_signed());
     }
 }
 
@@ -110,14 +117,16 @@ impl Node {
             shared.wakers[place].notify_one();
         };
         let participants = admission.participants.iter().map(|participant| (participant.clone(), false)).collect();
-        let wait = Wait { producer_id: admission.producer.id, participants, then };
+        let transactional_id = admission.transactional_id.clone();
+        let wait = Wait { transactional_id, producer_id: admission.producer.id, participants, then };
         self.admissions.waiting.insert(number, wait);
         peers.admit(owner, admission, Box::new(done));
     }
 
     /// Another server has answered, or does not.
     pub(super) fn admitted(&mut self, number: u64, codes: Option<Vec<i16>>) {
-        let Some(Wait { participants, then, .. }) = self.admissions.waiting.remove(&number) else { return };
+        let Some(wait) = self.admissions.waiting.remove(&number) else { return };
+        let Wait { transactional_id, producer_id, participants, then } = wait;
         let mut admitted = Admitted::default();
         let codes = codes.unwrap_or_else(|| vec![ErrorCode::CoordinatorNotAvailable.code(); participants.len()]);
         for ((participant, is_stale), code) in participants.into_iter().zip(codes) {
@@ -129,26 +138,36 @@ impl Node {
                     Verdict::NotAdded
                 }
             };
+            if verdict == Verdict::Verified && participant.is_groups() {
+                self.admissions.names.insert(producer_id, (transactional_id.clone(), participant.partition));
+            }
             admitted.verdicts.insert(participant, verdict);
         }
         then(self, admitted);
+    }
+
+    /// Returns the transaction by which a producer holds offsets of groups here, and the node that coordinates it; `None`:
+    /// this node does not know it.
+    pub fn named_elsewhere(&self, producer_id: i64) -> Option<(String, i32)> {
+        let (name, _) = self.admissions.names.get(&producer_id)?;
+        Some((name.clone(), self.transaction_owner(name)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rota_txn::CONSUMER_OFFSETS;
-
     use super::*;
 
     fn waiting() -> Admissions {
         let wait = |producer_id, participants: &[(&str, i32)]| Wait {
+            transactional_id: "pay".to_owned(),
             producer_id,
             participants: participants.iter().map(|(topic, index)| (Participant::new(*topic, *index), false)).collect(),
             then: Box::new(|_, _| ()),
         };
         let waiting = [(1, wait(7, &[("t", 0), ("t", 1)])), (2, wait(8, &[("t", 0), (CONSUMER_OFFSETS, 3)]))];
-        Admissions { asked: 2, waiting: waiting.into() }
+        let names = [(7, ("pay".to_owned(), 2)), (8, ("pay".to_owned(), 3))];
+        Admissions { asked: 2, waiting: waiting.into(), names: names.into() }
     }
 
     fn stale(admissions: &Admissions) -> Vec<(u64, String, i32)> {
@@ -176,6 +195,24 @@ mod tests {
         assert_eq!(stale(&admissions), []);
         admissions.groups_lost(3);
         assert_eq!(stale(&admissions), [(2, CONSUMER_OFFSETS.to_owned(), 3)]);
+    }
+
+    #[test]
+    fn a_transaction_is_known_until_its_marker_comes_or_the_groups_are_lost() {
+        let known = |admissions: &Admissions| {
+            let mut producers: Vec<i64> = admissions.names.keys().copied().collect();
+            producers.sort_unstable();
+            producers
+        };
+        let mut admissions = waiting();
+        admissions.marker_comes(7, "t", 0);
+        assert_eq!(known(&admissions), [7, 8]);
+        admissions.marker_comes(7, CONSUMER_OFFSETS, 2);
+        assert_eq!(known(&admissions), [8]);
+        admissions.groups_lost(2);
+        assert_eq!(known(&admissions), [8]);
+        admissions.groups_lost(3);
+        assert_eq!(known(&admissions), [0_i64; 0]);
     }
 
     #[test]

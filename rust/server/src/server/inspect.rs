@@ -17,7 +17,6 @@ use super::Server;
 use crate::{
     base::{error::ServerError, metrics::Metrics},
     node::Node,
-    transactions::Transactions,
 };
 
 /// The state of one group at one moment.
@@ -56,26 +55,31 @@ pub struct HeldBy {
     pub producer_id: i64,
     /// Its transactional id and state; `None` if no coordinator knows the producer.
     pub transaction: Option<(String, Transaction)>,
+    /// Its transactional id and the node that coordinates it, if that is another server and this one knows it.
+    pub elsewhere: Option<(String, i32)>,
     /// The partitions whose offsets it holds back, sorted.
     pub partitions: Vec<(String, i32)>,
 }
 
 impl HeldBy {
     /// The transactions of these producers, by producer id.
-    fn of(pending: BTreeMap<i64, Vec<(String, i32)>>, transactions: &Transactions, now_ms: i64) -> Vec<HeldBy> {
+    fn of(node: &Node, pending: BTreeMap<i64, Vec<(String, i32)>>, now_ms: i64) -> Vec<HeldBy> {
         if pending.is_empty() {
             return Vec::new();
         }
         let filter = Filter { producer_ids: pending.keys().copied().collect(), ..Filter::default() };
-        let mut known = BTreeMap::new();
+        let (mut known, transactions) = (BTreeMap::new(), node.all_transactions());
         for partition in 0..transactions.owners().partitions() {
             // A partition that is being loaded knows nothing yet.
             let _not_yet = transactions.list(partition, &filter, now_ms, |id, transaction| {
                 known.insert(transaction.producer.id, (id.to_owned(), transaction.clone()));
             });
         }
-        let held =
-            |(producer_id, partitions)| HeldBy { producer_id, transaction: known.remove(&producer_id), partitions };
+        let held = |(producer_id, partitions)| {
+            let transaction = known.remove(&producer_id);
+            let elsewhere = if transaction.is_none() { node.named_elsewhere(producer_id) } else { None };
+            HeldBy { producer_id, transaction, elsewhere, partitions }
+        };
         pending.into_iter().map(held).collect()
     }
 }
@@ -201,7 +205,7 @@ impl Server {
             {
                 pending.entry(producer_id).or_default().push((topic.to_string(), *index));
             }
-            (HeldBy::of(pending, &node.all_transactions(), now_ms), now_ms)
+            (HeldBy::of(node, pending, now_ms), now_ms)
         })
     }
 
