@@ -1,4 +1,5 @@
-"""Exactly once on three servers over etcd, while those that coordinate the transactions are killed, paused and drained.
+"""Exactly once on three servers over an engine, while those that coordinate the transactions are killed, paused and
+drained.
 
 Workers copy numbered inputs in transactions: consume, produce, send offsets, commit. Messages are in the memory of the
 server that leads their partition, so that one is spared; every other one coordinates transactions and groups.
@@ -23,6 +24,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
+from harness import postgres
 from rota.cluster import EngineAccess
 from rota.cluster.looking import image
 from tests.clients.eventually import eventually
@@ -265,17 +267,20 @@ def copied_once(fleet: Fleet, faults: Sequence[str], inputs: int) -> None:
     print(f"{feeder.count} inputs of each of {WORKERS} workers, replaced {[each.replaced for each in workers]}")
 
 
-ON_ETCD = [
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("cluster-on-etcd"),
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)"),
-]
-pytestmark = ON_ETCD
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("cluster-on-etcd")]
+needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
 
 
+@needs_etcd
 def test_every_input_counts_once_whatever_happens_to_the_coordinators(tmp_path: Path) -> None:
     with Fleet(tmp_path, "etcd") as fleet:
         copied_once(fleet, FAULTS, INPUTS_MIN)
+
+
+@pytest.mark.skipif(not postgres.is_installed(), reason="PostgreSQL is not installed (Debian: postgresql)")
+def test_so_it_is_on_postgresql_with_reads_that_trust_no_clock(tmp_path: Path) -> None:
+    with Fleet(tmp_path, "postgresql", options=["--reads", "fenced"]) as fleet:
+        copied_once(fleet, ["kill", "drain"], INPUTS_MIN)
 
 
 def secured(folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -299,6 +304,7 @@ def secured(folder: Path) -> tuple[list[str], dict[str, str]]:
     return options, {"security.protocol": "SASL_SSL", "ssl.ca.pem": authority.certificate, **login}
 
 
+@needs_etcd
 def test_so_it_is_with_servers_that_have_tls_and_users_only(tmp_path: Path) -> None:
     options, client = secured(tmp_path)
     with Fleet(tmp_path, "etcd", protocol="SASL_SSL", options=options, client=client) as fleet:
