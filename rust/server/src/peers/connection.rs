@@ -70,7 +70,7 @@ fn reason(error: &TlsError) -> String {
             "its certificate does not name the host that it advertises: issue one that does".to_owned()
         }
         TlsError::InvalidCertificate(_) => {
-            "its certificate is not from a CA in --peer-ca (by default --tls-client-ca): add that CA".to_owned()
+            format!("its certificate is not from a CA in --peer-ca (by default --tls-client-ca): add that CA ({error})")
         }
         TlsError::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "it answers without TLS: give the listener the same protocol at all servers".to_owned()
