@@ -122,7 +122,7 @@ def settle(
     if not settled.classic:
         s = cancel(cancel(s, JOIN, group_id, member_id), SYNC, group_id, member_id)
     s = arm_session(s, group_id, member_id)
-    changes_over = work.before.classic is not None and not settled.classic
+    changes_over = (work.before.classic is None) != (settled.classic is None)
     return arm_rebalance(s, group_id, member_id) if settled != work.member or changes_over else s
 
 
