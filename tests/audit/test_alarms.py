@@ -224,6 +224,16 @@ def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
     return story
 
 
+def without_a_leader(*, was_classic: bool) -> Story:
+    """The record of a group has members and no leader, as one has that was a consumer group (docs/departures.md D24)."""
+    story = Story().began().loaded()
+    if was_classic:
+        story.writes(0, 1, member("one")).is_durable(0, 0)
+    story.writes(10, 2, member("one"))
+    story.rows = [row | {"leader": None} if row.get("generation") == 2 else row for row in story.rows]
+    return story.is_durable(10, story.appends - 1)
+
+
 def told_twice() -> Story:
     """A JoinGroup is answered, and then in the name of another group."""
     story = started()
@@ -281,6 +291,8 @@ CASES = {
     "a record is on its way when its group is converted": Case(converted_meanwhile(is_before=False), {"two owners"}),
     "a record begins after its group was converted": Case(converted_meanwhile(is_before=True), set()),
     "a record that is done late has two owners": Case(done_late(), {"two owners"}),
+    "a group that was a consumer group has no leader yet": Case(without_a_leader(was_classic=False), set()),
+    "a classic group loses its leader": Case(without_a_leader(was_classic=True), {"leader not a member"}),
     "appends end out of order": Case(two_records(1, 0), set()),
     "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),
 }

@@ -223,6 +223,26 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "m3 beat join foo instance=i1", "a Heartbeat instance=i1", "d look", "m3 beat epoch=-2 instance=i1",
         'a JoinGroup id="" instance=i1', "a SyncGroup instance=i1", "d look",
     ),
+    "a-replacement-by-a-consumer-while-another-waits": (
+        *STATIC_ALONE, classic("b"), "b JoinGroup", "b JoinGroup", "m1 beat join foo instance=i1", "d look",
+        "b' JoinGroup", "b SyncGroup", "m1 beat instance=i1", "b Heartbeat", "m1 beat instance=i1 owns=foo:0-2",
+        "b Heartbeat", "d look",
+    ),
+    "a-replacement-while-another-waits": (
+        *BEGIN, classic("a"), classic("b"), "m1 beat join foo instance=i1", "b JoinGroup", "b JoinGroup", "b SyncGroup",
+        "b Heartbeat", "a JoinGroup instance=i1", "a SyncGroup instance=i1", "d look", "b Heartbeat", "+1s",
+        "b Heartbeat", "a Heartbeat instance=i1", "d look",
+    ),
+    "a-replacement-before-a-member-gives-up": (
+        *ALONE, "m1 beat join foo instance=i1", classic("s"), "s JoinGroup instance=i1", "s SyncGroup instance=i1",
+        "d look", "a Heartbeat", "s Heartbeat instance=i1",
+    ),
+    "a-replacement-and-all-at-rest": (
+        *MIXED, "m1 beat epoch=-1", "a Heartbeat generation=1", "a Heartbeat", "a JoinGroup",
+        "a SyncGroup plan=a:[foo:0-5]", "m2 beat join foo instance=i1", "a Heartbeat", "a JoinGroup",
+        "a SyncGroup", "m2 beat instance=i1", classic("s"), "s JoinGroup instance=i1", "s SyncGroup instance=i1",
+        "a Heartbeat", "d look",
+    ),
     "leave-group": (
         *JOINED, "x LeaveGroup members=x,m1,a", "d look",
     ),

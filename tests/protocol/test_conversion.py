@@ -64,6 +64,62 @@ def test_classic_members_compute_a_target_that_is_due_when_no_other_member_is_le
         assert [line.split("< ")[1] for line in theirs_said.answers] == ["NONE"]
 
 
+def last_answer(told: Evidence, step: str) -> str:
+    """The own line of the last step with this text."""
+    name = step.split()[0]
+    lines = [line for each in told if each.step == step for line in each.answers if line.startswith(f"{name}<")]
+    return lines[-1].removeprefix(f"{name}< ")
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+@pytest.mark.parametrize(
+    ("departure", "name", "step", "kafka", "rota"),
+    [
+        (
+            "D23: a uses 3 to 5 until its next request",
+            "a-replacement-before-a-member-gives-up",
+            "s SyncGroup instance=i1",
+            "NONE protocol=consumer/range assignment=[foo:3-5]",
+            "REBALANCE_IN_PROGRESS",
+        ),
+        (
+            "D23: 3 to 5 is the target of b",
+            "a-replacement-while-another-waits",
+            "b Heartbeat",
+            "NONE",
+            "REBALANCE_IN_PROGRESS",
+        ),
+        (
+            "D24: a held nothing yet",
+            "classic-describe-of-a-mixed-group",
+            "x DescribeGroup v=5",
+            "NONE PreparingRebalance protocol=consumer/- $a[a@/127.0.0.1]:-:[foo:3-5]",
+            "NONE PreparingRebalance protocol=consumer/- $a[a@/127.0.0.1]:-:[none]",
+        ),
+        (
+            "D25: m1 has the assignment of a, and b none",
+            "a-replacement-by-a-consumer-while-another-waits",
+            "d look",
+            "NONE Stable 1/1 uniform $b:1[foo](none -> none) m1/i1:1[foo](foo:0-5 -> foo:0-5)",
+            "NONE Stable 2/2 uniform $b:2[foo](foo:3-5 -> foo:3-5) m1/i1:2[foo](foo:0-2 -> foo:0-2)",
+        ),
+        (
+            "D25: nobody has a partition",
+            "too-large-for-a-consumer-group",
+            "d look",
+            "NONE Stable 2/2 uniform $b/ib:2[foo](none -> none) m1/ia:2[foo](none -> none)",
+            "NONE Reconciling 3/3 uniform $b/ib:2[foo](none -> foo:0-2) m1/ia:3[foo](foo:3-5 -> foo:3-5)",
+        ),
+    ],
+)
+def test_a_conversion_leaves_no_partition_to_two_members_or_to_none(
+    player: str, departure: str, name: str, step: str, kafka: str, rota: str
+) -> None:
+    assert last_answer(in_order(ROWS[f"bidirectional/{name}"]), step) == kafka, departure
+    told = PLAYERS[player](SESSIONS[f"bidirectional/{name}"])
+    assert last_answer(in_order(told), step) == rota, departure
+
+
 @pytest.mark.parametrize("player", PLAYERS)
 def test_an_answer_that_differs_is_found(player: str) -> None:
     name = "bidirectional/the-last-consumer-leaves"

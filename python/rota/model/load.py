@@ -73,8 +73,10 @@ def loaded(s: State) -> State:
         s = put(s, replace(group, since_ms=s.now_ms, state_timestamp_ms=known_ms))
         for member in group.members:
             s = arm_session(s, group_id, member.member_id)
-    for group_id in sorted(s.groups):
-        if len(s.groups[group_id].members) > s.config.group_max_size:
+    for group_id, group in sorted(s.groups.items()):
+        if group.members and not group.leader:  # it was a consumer group (departure D24)
+            s = begin_rebalance(put(s, replace(group, leader=group.members[0].member_id)), group_id)
+        elif len(group.members) > s.config.group_max_size:
             s = begin_rebalance(s, group_id)
     return arm_cleaner(consumer.loaded(s))
 

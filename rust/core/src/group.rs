@@ -287,6 +287,11 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether its members are joining again, or waiting for the leader's plan.
+    pub fn is_rebalancing(&self) -> bool {
+        self.state != State::Stable && !self.joined.is_empty()
+    }
+
     /// Creates an Empty group.
     pub fn new(id: Arc<str>, now: Now) -> Group {
         Group {

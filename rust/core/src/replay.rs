@@ -61,8 +61,10 @@ impl Coordinator {
         }
         let named = value.leader.as_ref().and_then(|leader| self.member_of(handle, leader));
         let group = &mut self.groups[handle];
-        // INVARIANT: S3, also for a record whose leader is not among its members.
-        group.leader = named.or_else(|| group.joined.values().next().copied());
+        // INVARIANT: S3, also for a record whose leader is not among its members. One without a leader gets it in
+        // `loaded`.
+        let first = value.leader.as_ref().and_then(|_| group.joined.values().next().copied());
+        group.leader = named.or(first);
         let states: Vec<&Member> = group.joined.values().map(|member| &self.members[*member]).collect();
         group.subscribed_topics = subscribed_topics(group, &states);
     }
@@ -150,8 +152,16 @@ impl Coordinator {
         }
         self.schedule_cleaner(now);
         for handle in handles {
-            if self.groups[handle].joined.len() > self.config.group_max_size as usize {
+            let group = &mut self.groups[handle];
+            // It was a consumer group, and was to rebalance (departure D24).
+            let owes_rebalance = group.leader.is_none() && !group.joined.is_empty();
+            if owes_rebalance {
+                group.leader = group.joined.values().next().copied();
+            }
+            if group.joined.len() > self.config.group_max_size as usize {
                 self.begin_rebalance(step, handle, Cause::OverCapacity, &"".into(), "");
+            } else if owes_rebalance {
+                self.begin_rebalance(step, handle, Cause::Downgraded, &"".into(), "");
             }
         }
         self.debug_check(None);

@@ -45,7 +45,7 @@ impl Group {
         if last.is_some_and(|(_, offset)| version.offset < offset) {
             // Its append ended after that of a later one.
             if version.generation.is_some() {
-                of_one_record(version, false, found);
+                of_one_record(version, false, true, found);
             }
             return;
         }
@@ -54,7 +54,7 @@ impl Group {
             self.generations.end();
         } else {
             let before = last.and_then(|(generation, _)| generation);
-            of_one_record(version, before.is_some() && before != version.generation, found);
+            of_one_record(version, before.is_some() && before != version.generation, before.is_some(), found);
             self.generations.of_version(version, found);
             if is_journal {
                 self.owners.of_version(version, found.extent.generations());
@@ -65,9 +65,9 @@ impl Group {
     }
 }
 
-fn of_one_record(version: &Version, begins: bool, found: &mut Found) {
+fn of_one_record(version: &Version, begins: bool, was_classic: bool, found: &mut Found) {
     owners::of_version(version, begins, found);
-    shape::of_version(version, found);
+    shape::of_version(version, was_classic, found);
 }
 
 /// The groups of one partition.

@@ -7,11 +7,13 @@ use std::{
 
 use crate::{finding::Found, version::Version};
 
-/// Checks a record that is no tombstone.
-pub(crate) fn of_version(version: &Version, found: &mut Found) {
+/// Checks a record that is no tombstone. The first of a group that was a consumer group need not have a leader: it
+/// rebalances (docs/departures.md D24).
+pub(crate) fn of_version(version: &Version, was_classic: bool, found: &mut Found) {
     let (at, count) = (version.at(), version.count);
     let leads = version.leader.as_ref().is_some_and(|leader| version.members.iter().any(|each| each.name == *leader));
-    if leads != (count > 0) || (count == 0 && version.leader.is_some()) {
+    let may_lack_leader = !was_classic && version.leader.is_none();
+    if leads != (count > 0) && !may_lack_leader || (count == 0 && version.leader.is_some()) {
         let members = version.leader.iter().cloned().collect();
         let witness = format!("leader {} of {count} members", version.leader.as_deref().unwrap_or("none"));
         found.push(at.finding("leader not a member", members, witness));

@@ -86,7 +86,11 @@ def _join(s: State, ticket: int, r: JoinGroup, uuid: str) -> State:
     work = found(group, change, replaces=not r.member_id)
     work, settled = stepped(s, preferred(group), work, change, Classic(r.session_timeout_ms, r.protocols))
     answer = JoinAnswer(ticket, NONE, settled.epoch, "consumer", r.protocols[0][0], "", False, settled.member_id)
-    after = downgraded(work.group, (), s) if work.replaced and not work.replaced.classic else None
+    after = (
+        downgraded(work.group, (), s, work.group.state == "Stable")
+        if work.replaced and not work.replaced.classic
+        else None
+    )
     if after is None:
         return settle(s, work, settled, work.records, answer, joined=settled.member_id)
     records: tuple[Record, ...] = (*work.records, *log.deletion(work.group), group_record(after))

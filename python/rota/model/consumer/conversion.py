@@ -21,13 +21,11 @@ NO_UPGRADE = "Cannot upgrade classic group {} to consumer group because {}."
 
 def upgrade_error(s: State, classic: ClassicGroup) -> Refusal | None:
     """Whether a classic group that is not Empty may become a consumer group (§16.1)."""
+    is_too_large = len(classic.members) > s.config.group_consumer_max_size
     reasons = (
         (s.config.group_consumer_migration_policy not in ("bidirectional", "upgrade"), "online upgrade is disabled"),
         (classic.protocol_type != "consumer", "the group does not use the consumer embedded protocol"),
-        (
-            len(classic.members) > s.config.group_consumer_max_size,
-            "the group size exceeds the consumer group maximum size",
-        ),
+        (is_too_large, "the group size exceeds the consumer group maximum size"),
     )
     reason = next((text for is_wrong, text in reasons if is_wrong), None)
     return None if reason is None else _no_upgrade(classic.group_id, reason)
@@ -108,11 +106,13 @@ def end_parked(s: State, group_id: str) -> State:
     return s
 
 
-def downgraded(group: Group, gone: Collection[str], s: State) -> ClassicGroup | None:
-    """The classic group that a consumer group becomes without these members, if it does (§17)."""
+def downgraded(group: Group, gone: Collection[str], s: State, is_stable: bool = False) -> ClassicGroup | None:
+    """The classic group that a consumer group becomes without these members, if it does (§17). One that is not Stable
+    rebalances: it has no leader, and members have what they held.
+    """
     rest = [member for member_id, member in group.members.items() if member_id not in gone]
-    allowed = s.config.group_consumer_migration_policy in ("bidirectional", "downgrade")
     fits = 0 < len(rest) <= s.config.group_max_size and (group.too_many is None or len(rest) < group.too_many)
+    allowed = s.config.group_consumer_migration_policy in ("bidirectional", "downgrade")
     if not (allowed and fits and all(member.classic for member in rest)):
         return None
     classic = ClassicGroup(
@@ -122,15 +122,15 @@ def downgraded(group: Group, gone: Collection[str], s: State) -> ClassicGroup | 
         "Stable",
         group.epoch,
         "consumer",
-        leader=rest[0].member_id,
-        members=tuple(_downgraded(member, member.classic, s.topics) for member in rest if member.classic),
+        leader=rest[0].member_id if is_stable else None,
+        members=tuple(_downgraded(each, each.classic, s.topics, is_stable) for each in rest if each.classic),
         durable=True,
     )
     return replace(classic, protocol_name=vote(classic))
 
 
-def _downgraded(member: Member, classic: Classic, topics: Mapping[str, Topic]) -> ClassicMember:
-    """A member that was given its target (§17.2)."""
+def _downgraded(member: Member, classic: Classic, topics: Mapping[str, Topic], is_stable: bool) -> ClassicMember:
+    """A member with its target, or with what it held (§17.2)."""
     return ClassicMember(
         member.member_id,
         member.instance_id,
@@ -139,7 +139,7 @@ def _downgraded(member: Member, classic: Classic, topics: Mapping[str, Topic]) -
         classic.session_timeout_ms,
         member.rebalance_timeout_ms,
         classic.protocols,
-        embedded.assignment(classic.protocols[0][1], member.target or (), topics),
+        embedded.assignment(classic.protocols[0][1], (member.target or ()) if is_stable else member.held, topics),
     )
 
 

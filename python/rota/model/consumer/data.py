@@ -153,7 +153,7 @@ class ConsumerDescribeAnswer:
 
 @dataclass(frozen=True)
 class Downgrade:
-    """The classic group that takes the place of a consumer group, and the members that it is without, for whose removal
+    """The classic group that takes the place of a consumer group, and the members that it is without. Without a leader
     it rebalances (§17.2).
     """
 

@@ -53,8 +53,9 @@ def _become_classic(s: State, group_id: str, downgrade: Downgrade) -> State:
     """The batch is durable (§17.2)."""
     s = disarm(s, group_id, *s.consumers[group_id].members)
     s = put(s, group_id, None)
-    s = _installed(s, replace(downgrade.group, since_ms=s.now_ms, state_timestamp_ms=s.wall_ms))
-    return begin_rebalance(s, group_id) if downgrade.gone else s
+    classic, first = downgrade.group, downgrade.group.members[0].member_id
+    s = _installed(s, replace(classic, leader=first, since_ms=s.now_ms, state_timestamp_ms=s.wall_ms))
+    return s if classic.leader else begin_rebalance(s, group_id)
 
 
 def _return(s: State, classic: ClassicGroup) -> State:

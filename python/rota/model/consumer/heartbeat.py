@@ -94,7 +94,9 @@ def _upgrade(s: State, ticket: int, r: ConsumerGroupHeartbeat, classic: ClassicG
     error = member_error(group, r, s.config.group_consumer_max_size)
     if error:
         return refuse(s, ticket, error)
-    work, settled = stepped(s, preferred(group), found(group, r), r)
+    # What it rebalanced for is due (departure D25).
+    assignor = "" if classic.state != "Stable" and classic.members else preferred(group)
+    work, settled = stepped(s, assignor, found(group, r), r)
     records: tuple[Record, ...] = (GroupRecord(r.group_id, None), *upgrade_records(group), *work.records)
     answer, before = _answer(s, ticket, r, work, settled), s.groups[r.group_id]
     s = write(taken(s, r.group_id), r.group_id, work.group, records, answer, upgraded=before)

@@ -81,13 +81,13 @@ def empty_upgrades(s: Term, v: Term) -> None:
 
 
 def becomes_classic(d: Term) -> None:
-    """Generation G, each member's assignment its target. A member of an older epoch is fenced: its next request gets
-    ILLEGAL_GENERATION (§17.2).
+    """Generation G, each member's assignment what it held; that is its target if the group was Stable. A member of an
+    older epoch is fenced: its next request gets ILLEGAL_GENERATION (§17.2).
     """
     old = d.copy()
     d.kind = d.Classic
     d.fenced = lambda m: And(old.member(m), old.epoch(m) != old.group_epoch)
-    d.assigned = old.target
+    d.assigned = lambda m, p: c.held(old, m, p)
     d.clear("pending", "target", "subscribed", "mapped")
     d.target_epoch = d.group_epoch
     for name in ("epoch", "previous"):
@@ -112,8 +112,8 @@ def downgrades(s: Term, v: Term, gone: Term) -> None:
 
 
 def downgrades_by_replacement(s: Term, v: Term, old: Term, new: Term, i: Term) -> None:
-    """A static classic JoinGroup replaces the only consumer member: the group is Stable, its target stands, and the
-    newcomer gets its part of it by SyncGroup (§17.2).
+    """A static classic JoinGroup replaces the only consumer member. If the group is Stable then, the newcomer gets its
+    part by SyncGroup; otherwise a rebalance begins at once (§17.2).
     """
     s.require(And(s.phase == s.Idle, c.is_here(s, old), c.is_static(s, old, i), Not(s.classic(s.now, old))))
     s.require(Not(s.member(s.now, new)), "the member is new")

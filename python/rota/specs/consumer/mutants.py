@@ -367,25 +367,26 @@ def _(s: State, d: State, v: Term, *_: Term) -> None:
     s.require(c.below(s, old, d.group_epoch))
 
 
-@also("downgrade keeps assignments", "a downgrade gives members what they had", "downgrade", drafted=True)
+@also("downgrade gives targets", "a downgrade gives members their targets, as in Kafka", "downgrade", drafted=True)
 def _(s: State, d: State, v: Term, gone: Term) -> None:
     now = s.now
-    d.assigned = lambda n, p: And(d.member(n), s.assigned(now, n, p))
+    d.assigned = lambda n, p: And(d.member(n), s.target(now, n, p))
+
+
+@also(
+    "replacement gives targets",
+    "a downgrade by a static replacement gives members their targets, as in Kafka",
+    "downgrade: replacement",
+    drafted=True,
+)
+def _(s: State, d: State, v: Term, old: Term, new: Term, i: Term) -> None:
+    now = s.now
+    d.assigned = lambda n, p: If(n == new, s.target(now, old, p), And(d.member(n), s.target(now, n, p)))
 
 
 @also("downgrade fences all", "a downgrade fences every member", "downgrade", drafted=True)
 def _(_: State, d: State, *__: Term) -> None:
     d.fenced = lambda m: d.member(m)
-
-
-@also(
-    "downgrade fences none",
-    "a member of an older epoch counts as told its target after a downgrade",
-    "downgrade: replacement",
-    drafted=True,
-)
-def _(_: State, d: State, *__: Term) -> None:
-    d.clear("fenced")
 
 
 @also("offsets lost on the way", "a downgrade loses the offsets", "downgrade")

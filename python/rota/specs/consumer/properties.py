@@ -489,13 +489,13 @@ def downgrades(add: Properties) -> None:
     add.step(
         "C14: downgrade",
         "17.2",
-        "a downgrade gives each member that stays its target, and keeps its instance",
+        "a downgrade gives each member that stays what it held, and keeps its instance",
         "Member Partition Instance",
         lambda s, t, action, m, p, i: (
             Implies(
                 And(s.member(s.now, m), s.member(t.now, m)),
                 And(
-                    Iff(s.assigned(t.now, m, p), s.target(s.now, m, p)),
+                    Iff(s.assigned(t.now, m, p), Or(s.assigned(s.now, m, p), s.pending(s.now, m, p))),
                     Iff(s.instance(t.now, m, i), s.instance(s.now, m, i)),
                 ),
             )

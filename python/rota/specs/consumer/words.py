@@ -40,11 +40,11 @@ Python model.
   with assignment epochs (C11).
 * **"One owner across an upgrade, whatever the classic leader assigned" (C1).** False: an upgrade takes over the
   leader's assignment. If the leader gave a partition to two members, two members hold it.
-* **"A downgrade takes effect for all members at once" (C2).** False if a static member replaces the last consumer
-  member: classic member A uses 0 and 1, and the static consumer s is to get 1. Before A has given up 1, the client of s
-  comes back with the classic protocol. The group is Stable at once with the target as assignment, the newcomer's
-  SyncGroup is answered with 1, and A uses 1 until its next request gets ILLEGAL_GENERATION. The epoch of A is older
-  than the generation, so its commits are refused.
+* **"A downgrade may give members their targets" (C2).** False in Kafka 4.4 if a static member replaces the last
+  consumer member: classic member A uses 0 and 1, and the static consumer s is to get 1. Before A has given up 1, the
+  client of s comes back with the classic protocol. The group is Stable at once with the target as assignment, the
+  newcomer's SyncGroup is answered with 1, and A uses 1 until its next request gets ILLEGAL_GENERATION. Recorded from
+  Kafka; in rota members have what they held, and the group rebalances (departures D23, D24).
 * **"An upgrade keeps what classic members use" (C2).** False in Kafka 4.4 in the midst of a rebalance:
   cooperative members A and B use 0 and 1. C joins, and A and B join again and keep theirs. D joins before the leader's
   plan; this empties all assignments. A consumer joins, the group is converted, and the consumer is granted a partition

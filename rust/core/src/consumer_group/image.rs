@@ -50,7 +50,8 @@ impl ClassicImage {
         }
     }
 
-    /// The record of the group.
+    /// The record of the group. One that is to rebalance is stored without a leader, so that it also does if the
+    /// coordinator is lost before (departure D24).
     pub fn value(&self, wall_ms: i64) -> GroupValue {
         let protocol = self.protocol_name.as_deref().unwrap_or("");
         let members = self.members.iter().map(|member| member_record(member, protocol, &member.assignment));
@@ -58,7 +59,7 @@ impl ClassicImage {
             protocol_type: CONSUMER.into(),
             generation: self.generation,
             protocol_name: self.protocol_name.clone(),
-            leader: self.leader.clone(),
+            leader: self.leader.clone().filter(|_| self.is_stable),
             state_timestamp_ms: wall_ms,
             members: members.collect(),
         }

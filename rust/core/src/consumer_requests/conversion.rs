@@ -13,7 +13,7 @@ use super::{checks::Refusal, writes::Draft};
 use crate::{
     consumer_group::{
         classic::{CONSUMER, ClassicImage, named, upgrade_members},
-        group::ConsumerGroup,
+        group::{ConsumerGroup, Current, GroupState},
         partitions::by_topic,
         topics::Topics,
         waiting::{OnEnd, Owed},
@@ -173,17 +173,19 @@ impl Coordinator {
             return None;
         }
         // Metadata that cannot be read keeps the group as it is.
-        to_classic(group, gone, &self.topics).ok()
+        to_classic(group, gone, &self.topics, false).ok()
     }
 
     /// Whether a consumer group becomes a classic group because its last consumer member has just been replaced by a
-    /// classic one.
+    /// classic one. If a member has more or less than its target, the group rebalances (departure D23): no answer of a
+    /// Stable group tells it.
     pub(crate) fn downgrade_replaced(&self, group: &ConsumerGroup) -> Option<ClassicImage> {
         let none = BTreeSet::new();
         let size = group.size();
         let fits = size <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(size);
         let allowed = self.consumer.migration.downgrades() && fits && group.is_classic_without(&none);
-        allowed.then(|| to_classic(group, &none, &self.topics).ok()).flatten()
+        let is_stable = group.state() == GroupState::Stable;
+        allowed.then(|| to_classic(group, &none, &self.topics, is_stable).ok()).flatten()
     }
 
     /// Writes the end of a consumer group that loses these members and becomes a classic group, which rebalances then.
@@ -213,7 +215,8 @@ impl Coordinator {
             self.purgatory.complete(deadline);
         }
         let rebalances = std::mem::take(&mut group.history.rebalances);
-        let image = ClassicImage { rebalances, since_ms: step.now.mono_ms, ..image };
+        let is_stable = image.is_stable || trigger.is_some();
+        let image = ClassicImage { rebalances, is_stable, since_ms: step.now.mono_ms, ..image };
         let member_id = trigger.map_or_else(|| "".into(), |trigger| Arc::clone(&trigger.member_id));
         let change = Trigger::new(Cause::Downgraded, &member_id);
         let handle = self.put_classic(step, &group.id, image, &change);
@@ -233,12 +236,14 @@ fn no_upgrade(group_id: &str, reason: &str) -> Refusal {
     Refusal::new(ErrorCode::GroupIdNotFound, message)
 }
 
-/// The group without these members as a classic group: the group epoch becomes the generation, and each member has its
-/// target (docs/consumer-protocol.md §17.2). The history is added when the group is stored.
+/// The group without these members as a classic group: the group epoch becomes the generation. Members have their targets
+/// if the group is Stable, and otherwise what they held (docs/consumer-protocol.md §17.2). The history is added when the
+/// group is stored.
 fn to_classic(
     group: &ConsumerGroup,
     without: &BTreeSet<Arc<str>>,
     topics: &Topics,
+    is_stable: bool,
 ) -> Result<ClassicImage, EmbeddedError> {
     let mut members = Vec::new();
     let mut support: BTreeMap<Arc<str>, u32> = BTreeMap::new();
@@ -247,14 +252,18 @@ fn to_classic(
         for (name, _) in &classic.protocols {
             *support.entry(Arc::clone(name)).or_default() += 1;
         }
-        let target = named(member.target.iter().flatten().copied(), topics);
-        members.push(classic_member(id, value, classic, classic.encode(target)?));
+        let part: Vec<_> = if is_stable {
+            member.target.iter().flatten().copied().collect()
+        } else {
+            member.current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect()
+        };
+        members.push(classic_member(id, value, classic, classic.encode(named(part.into_iter(), topics))?));
     }
     Ok(ClassicImage {
         generation: group.epoch(),
         protocol_name: vote::select(&support, members.iter()),
         leader: members.first().map(|member| member.id.shared()),
-        is_stable: true,
+        is_stable,
         members,
         since_ms: 0,
         rebalances: VecDeque::new(),

@@ -99,6 +99,8 @@ struct Beat<'a> {
     max_size: u32,
     interval_ms: i32,
     now: Now,
+    /// Whether the group was a classic one that rebalanced until now.
+    is_interrupted: bool,
 }
 
 impl Coordinator {
@@ -250,6 +252,7 @@ impl Coordinator {
             max_size: self.consumer.max_size,
             interval_ms: timing.assignment_interval_ms,
             now: step.now,
+            is_interrupted: matches!(room, Room::Classic(handle) if self.groups[handle].is_rebalancing()),
         };
         let outcome = upgraded.and_then(|()| beat.run(&mut group, &mut draft));
         let outcome = match outcome {
@@ -398,7 +401,8 @@ impl Beat<'_> {
         }
         let change = self.subscribe(group, draft);
         let resubscribed = change != Change::Nothing;
-        let bump = change == Change::Subscription || group.preferred_assignor(None) != assignor;
+        // What a classic group was rebalancing for is done by the next target (departure D25).
+        let bump = change == Change::Subscription || group.preferred_assignor(None) != assignor || self.is_interrupted;
         let resolves = group.patterns_are_due(resolved_ms, self.now.wall_ms);
         let epoch = group.epoch();
         self.bump(group, draft, bump);

@@ -7,7 +7,7 @@ use rota_core::consumer_group::group::GroupState;
 use super::{
     client::{Phase, Speaks},
     event::{Ask, Event, Fate},
-    world::{GROUP, World, owner_of},
+    world::{GROUP, World, assigned, owner_of},
 };
 
 /// Rounds in which every client does what is next. Each revocation takes two: one whose answer has it, one to report it.
@@ -108,8 +108,13 @@ fn is_at_rest(world: &World) -> bool {
     let may_be_out = world.bounds.max_size < world.clients.len() as u32;
     let Some(group) = world.group() else {
         let classic = world.core.project(GROUP);
-        let is_stable = classic.is_some_and(|group| group.state == rota_core::State::Stable);
-        return is_stable && world.clients.iter().all(|known| known.phase == Phase::Synced);
+        let Some(classic) = classic.filter(|group| group.state == rota_core::State::Stable) else { return false };
+        let has_its_part = |client: usize| {
+            let known = &world.clients[client];
+            let member = classic.members.iter().find(|member| *member.member_id == *world.id_of(client));
+            known.phase == Phase::Synced && member.is_some_and(|member| assigned(&member.assignment) == known.told)
+        };
+        return (0..world.clients.len()).all(has_its_part);
     };
     let owns = |client: usize| {
         let Some(member) = group.member(&world.id_of(client)) else { return may_be_out };
