@@ -225,7 +225,7 @@ def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
 
 
 def without_a_leader(*, was_classic: bool) -> Story:
-    """The record of a group has members and no leader, as one has that was a consumer group (docs/departures.md D24)."""
+    """The record of a group has members and no leader, as that of a former consumer group may (D24)."""
     story = Story().began().loaded()
     if was_classic:
         story.writes(0, 1, member("one")).is_durable(0, 0)
