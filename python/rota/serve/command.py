@@ -235,6 +235,28 @@ def told_by(context: typer.Context, pairs: list[str] | None, file: Path | None) 
         fail(MISUSED, str(error))
 
 
+#: The end of the help of `rota serve`.
+MORE_HELP = """
+    With --advertise, node 1 is advertised on the given port, the other nodes on the ports that follow. --http serves
+    the state of the groups to `rota why`, probes and Prometheus (docs/http.md).
+
+    \b
+    Examples:
+      rota serve
+      rota serve --listen PLAINTEXT://0.0.0.0:9092 --advertise kafka.test:9092
+      rota serve --nodes 3
+      rota serve --tls-cert server.pem --users users
+      rota serve --users users --acls acls --set super.users=User:admin
+      rota serve --data data --journal
+      rota serve --tls-cert server.pem --http https://0.0.0.0:9644
+      rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092
+      rota serve --control :9645 --virtual-clock
+      rota serve --trace --json
+      rota serve --config rota.toml --log-format json
+      rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
+"""
+
+
 def serve(
     context: typer.Context,
     listen: Listen = "127.0.0.1:9092",
@@ -291,20 +313,11 @@ def serve(
     The first line on stdout is the address that it listens on; with several nodes, the address of each.
     Options can also come from the environment and a file: flags override ROTA_ variables, which override --config
     (docs/operating.md). `rota config show` prints the source of each value.
-    --http serves the state of the groups to `rota why`, probes and Prometheus (docs/http.md).
-
-    \b
-    Examples:
-      rota serve
-      rota serve --listen PLAINTEXT://0.0.0.0:9092 --advertise kafka.test:9092
-      rota serve --tls-cert server.pem --users users
-      rota serve --users users --acls acls --set super.users=User:admin
-      rota serve --data data --journal
-      rota serve --engine etcd://h1:2379,h2:2379,h3:2379/rota --node-id 1 --listen PLAINTEXT://h1:9092
-      rota serve --config rota.toml --log-format json
-      rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
     running.serve(told_by(context, pairs, config), as_json=as_json)
+
+
+serve.__doc__ = f"{(serve.__doc__ or '').rstrip()}{MORE_HELP}"
 
 
 def settings(as_json: AsJson = False) -> None:
