@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -308,6 +309,32 @@ def files_have_messages(place: Path) -> None:
         server.produce(SECRET, ["a message"])
     files = [file for file in (place / "data").rglob("*") if file.is_file()]
     assert any(b"a message" in file.read_bytes() for file in files)
+
+
+WRITE_TXN_MARKERS = 27
+
+
+def marker_error(server: rota.Server) -> int:
+    """The answer to WriteTxnMarkers 1, which aborts a transaction of producer 7 in partition 0 of a topic."""
+    topic = bytes((len(SECRET) + 1,)) + SECRET.encode() + b"\2" + struct.pack(">i", 0) + b"\0"
+    marker = struct.pack(">qh?", 7, 0, False) + b"\2" + topic + struct.pack(">i", 0) + b"\0"
+    head = struct.pack(">hhih", WRITE_TXN_MARKERS, 1, 1, -1) + b"\0"
+    body = head + b"\2" + marker + b"\0"
+    with asked(server, len(body).to_bytes(4, "big") + body) as connection:
+        # Partition, error, and the ends of partition, topic, producer and answer.
+        return int(struct.unpack_from(">h", connection.receive(), -6)[0])
+
+
+@row(
+    "the listener between the [servers of a cluster](cluster.md#between-the-servers)",
+    "those with CLUSTER_ACTION on the cluster; without ACLs everyone who is admitted",
+)
+def servers_end_transactions(_: Path) -> None:
+    allowed = ["ALLOW User:ANONYMOUS * CLUSTER_ACTION CLUSTER LITERAL kafka-cluster"]
+    for acls, error in ((None, 0), (allowed, 0), ([], 31)):
+        with rota.Server(acls=acls) as server:
+            server.create_topic(SECRET)
+            assert marker_error(server) == error, acls
 
 
 def test_every_row_has_a_check() -> None:
