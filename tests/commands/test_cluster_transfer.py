@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from typer.testing import CliRunner, Result
 
 import rota
@@ -108,14 +108,26 @@ def commit(server: rota.Server, group: str, offset: int) -> None:
 
 
 def committed(server: rota.Server) -> Offsets:
-    """What each group has committed."""
+    """What each group has committed, as soon as a server has the group."""
     found = {}
     for group in GROUPS:
         consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group})
-        places = consumer.committed([TopicPartition(TOPIC, number) for number in range(3)], timeout=WITHIN_S)
+        try:
+            places = eventually(lambda: places_of(consumer), WITHIN_S, f"a server has {group}")  # noqa: B023
+        finally:
+            consumer.close()
         found[group] = [place.offset for place in places]
-        consumer.close()
     return found
+
+
+def places_of(consumer: Consumer) -> list[TopicPartition]:
+    """What the group has committed; nothing while no server has it."""
+    try:
+        return consumer.committed([TopicPartition(TOPIC, number) for number in range(3)], timeout=WITHIN_S)
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
+            raise
+        return []
 
 
 def in_transaction(server: rota.Server, transactional_id: str, offset: int, *, ends: bool) -> Producer:

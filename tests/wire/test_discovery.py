@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +15,7 @@ from harness.raw import (
     PRODUCE,
     Connection,
     Reader,
+    blob,
     compact,
     frame,
     i8,
@@ -26,6 +26,7 @@ from harness.raw import (
 )
 
 Address = tuple[str, int]
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 GROUP_APIS = {
     8: (2, 10),
@@ -81,13 +82,14 @@ TRANSACTION_APIS = {
 
 @contextmanager
 def apart() -> Iterator[Connection]:
-    """A connection to a server of a cluster whose servers cannot ask each other: without a PLAINTEXT listener."""
-    with rota.Server(engine=rota.MemoryEngine(), node_id=1, tls=True) as server:
-        context = server.client_config("aiokafka")["ssl_context"]
-        assert isinstance(context, ssl.SSLContext)
-        with Connection((server.host, server.port)) as connection:
-            connection.socket = context.wrap_socket(connection.socket, server_hostname=server.host)
-            yield connection
+    """A connection to a server of a cluster whose servers cannot ask each other: they have no user for each other."""
+    with (
+        rota.Server(engine=rota.MemoryEngine(), node_id=1, sasl="PLAIN", users={"ana": "secret"}) as server,
+        Connection((server.host, server.port)) as connection,
+    ):
+        assert connection.ask(frame(SASL_HANDSHAKE, 1, string("PLAIN"))).i16() == 0
+        assert connection.ask(frame(SASL_AUTHENTICATE, 1, blob(b"\0ana\0secret"))).i16() == 0
+        yield connection
 
 
 def test_the_apis_of_transactions_are_advertised_where_they_are_served(address: Address) -> None:

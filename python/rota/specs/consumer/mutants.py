@@ -375,13 +375,14 @@ def _(s: State, d: State, v: Term, gone: Term) -> None:
 
 @also(
     "replacement gives targets",
-    "a downgrade by a static replacement gives members their targets, as in Kafka",
+    "a downgrade by a static replacement gives members their targets, as in Kafka, and those of an older epoch count",
     "downgrade: replacement",
     drafted=True,
 )
 def _(s: State, d: State, v: Term, old: Term, new: Term, i: Term) -> None:
     now = s.now
     d.assigned = lambda n, p: If(n == new, s.target(now, old, p), And(d.member(n), s.target(now, n, p)))
+    d.clear("fenced")
 
 
 @also("downgrade fences all", "a downgrade fences every member", "downgrade", drafted=True)
