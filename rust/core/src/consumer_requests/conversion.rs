@@ -165,27 +165,27 @@ impl Coordinator {
         handle
     }
 
-    /// Whether a consumer group that loses these members becomes a classic group (docs/consumer-protocol.md §17.1), and which.
+    /// Whether a consumer group that loses these members becomes a classic group (docs/consumer-protocol.md §17.1), and
+    /// which. It rebalances then.
     pub(crate) fn downgrade_without(&self, group: &ConsumerGroup, gone: &BTreeSet<Arc<str>>) -> Option<ClassicImage> {
-        let rest = group.members().filter(|(id, ..)| !gone.contains(*id)).count();
-        let fits = rest > 0 && rest <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(rest);
-        if !fits || !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
-            return None;
-        }
-        // Metadata that cannot be read keeps the group as it is.
-        to_classic(group, gone, &self.topics, false).ok()
+        self.downgrade(group, gone, false)
     }
 
     /// Whether a consumer group becomes a classic group because its last consumer member has just been replaced by a
     /// classic one. If a member has more or less than its target, the group rebalances (departure D23): no answer of a
     /// Stable group tells it.
     pub(crate) fn downgrade_replaced(&self, group: &ConsumerGroup) -> Option<ClassicImage> {
-        let none = BTreeSet::new();
-        let size = group.size();
-        let fits = size <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(size);
-        let allowed = self.consumer.migration.downgrades() && fits && group.is_classic_without(&none);
-        let is_stable = group.state() == GroupState::Stable;
-        allowed.then(|| to_classic(group, &none, &self.topics, is_stable).ok()).flatten()
+        self.downgrade(group, &BTreeSet::new(), group.state() == GroupState::Stable)
+    }
+
+    fn downgrade(&self, group: &ConsumerGroup, gone: &BTreeSet<Arc<str>>, is_stable: bool) -> Option<ClassicImage> {
+        let rest = group.members().filter(|(id, ..)| !gone.contains(*id)).count();
+        let fits = rest > 0 && rest <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(rest);
+        if !fits || !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
+            return None;
+        }
+        // Metadata that cannot be read keeps the group as it is.
+        to_classic(group, gone, &self.topics, is_stable).ok()
     }
 
     /// Writes the end of a consumer group that loses these members and becomes a classic group, which rebalances then.
@@ -215,6 +215,7 @@ impl Coordinator {
             self.purgatory.complete(deadline);
         }
         let rebalances = std::mem::take(&mut group.history.rebalances);
+        // Where members went, the rebalance begins for that reason, below.
         let is_stable = image.is_stable || trigger.is_some();
         let image = ClassicImage { rebalances, is_stable, since_ms: step.now.mono_ms, ..image };
         let member_id = trigger.map_or_else(|| "".into(), |trigger| Arc::clone(&trigger.member_id));
