@@ -174,54 +174,55 @@ def times_of(kind: int, value: bytes) -> tuple[int, ...]:
     return (len(value) - 9,) if kind == PATTERN else ()
 
 
+def before_leader(value: bytes) -> int:
+    """Where type, generation and protocol of a classic group end."""
+    return nullable_string(value, nullable_string(value, 2) + 4)
+
+
 def behind_head(value: bytes) -> int:
-    """Where type, generation, protocol and leader of a classic group end."""
-    at = nullable_string(value, 2) + 4
-    return nullable_string(value, nullable_string(value, at))
-
-
-def with_sorted_members(value: bytes) -> bytes:
-    """The record of a classic group, with its members in the order of their ids. Of several, any may lead."""
-    begin = behind_head(value) + 8 + 4
-    (count,) = struct.unpack_from(">i", value, begin - 4)
-    members, at = [], begin
-    for _ in range(count):
-        end = at
-        for _ in ("member id", "instance id", "client id", "host"):
-            end = nullable_string(value, end)
-        end += 4 + 4
-        for _ in ("subscription", "assignment"):
-            end += 4 + int(struct.unpack_from(">i", value, end)[0])
-        members.append(value[at:end])
-        at = end
-    head = value[:begin]
-    if count > 1 and has_leader(value):
-        leader_at = nullable_string(value, nullable_string(value, 2) + 4) + 2
-        leader = head[leader_at : begin - 12]
-        assert any(member[2:].startswith(leader) for member in members), value.hex()
-        head = head[: leader_at - 2] + b"\0\1*" + head[begin - 12 :]
-    return head + b"".join(sorted(members)) + value[at:]
+    """Where its leader ends, too."""
+    return nullable_string(value, before_leader(value))
 
 
 def has_leader(value: bytes) -> bool:
     """Whether the record of a classic group has one."""
-    leader_at = nullable_string(value, nullable_string(value, 2) + 4)
+    leader_at = before_leader(value)
     return value[leader_at : leader_at + 2] != b"\xff\xff"
+
+
+def members_of(value: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Where the members of a classic group begin, each without its assignment and the assignment, and what follows."""
+    begin = at = behind_head(value) + 8 + 4
+    members = []
+    for _ in range(int(struct.unpack_from(">i", value, begin - 4)[0])):
+        assignment_at = at
+        for _ in ("member id", "instance id", "client id", "host"):
+            assignment_at = nullable_string(value, assignment_at)
+        assignment_at += 4 + 4
+        assignment_at += 4 + int(struct.unpack_from(">i", value, assignment_at)[0])
+        end = assignment_at + 4 + int(struct.unpack_from(">i", value, assignment_at)[0])
+        members.append((value[at:assignment_at], value[assignment_at:end]))
+        at = end
+    return begin, members, value[at:]
+
+
+def with_sorted_members(value: bytes) -> bytes:
+    """The record of a classic group, with its members in the order of their ids. Of several, any may lead."""
+    begin, told, rest = members_of(value)
+    members = [member + assignment for member, assignment in told]
+    head = value[:begin]
+    if len(members) > 1 and has_leader(value):
+        leader_at = before_leader(value)
+        leader = head[leader_at + 2 : begin - 12]
+        assert any(member[2:].startswith(leader) for member in members), value.hex()
+        head = head[:leader_at] + b"\0\1*" + head[begin - 12 :]
+    return head + b"".join(sorted(members)) + rest
 
 
 def without_plan(value: bytes) -> bytes:
     """The record of a classic group, without its leader and the members' assignments."""
-    leader_at, begin = nullable_string(value, nullable_string(value, 2) + 4), behind_head(value) + 8 + 4
-    told, at = value[:leader_at] + value[begin - 12 : begin], begin
-    for _ in range(int(struct.unpack_from(">i", value, begin - 4)[0])):
-        end = at
-        for _ in ("member id", "instance id", "client id", "host"):
-            end = nullable_string(value, end)
-        end += 4 + 4
-        end += 4 + int(struct.unpack_from(">i", value, end)[0])
-        told += value[at:end]
-        at = end + 4 + int(struct.unpack_from(">i", value, end)[0])
-    return told + value[at:]
+    begin, members, rest = members_of(value)
+    return value[: before_leader(value)] + value[begin - 12 : begin] + b"".join(each for each, _ in members) + rest
 
 
 def as_expected(record: Record, expected: Sequence[Record]) -> Record:
