@@ -30,6 +30,7 @@ from pathlib import Path
 from harness import peer
 from harness.brokers import KAFKA, free_port
 from harness.raw import NONE, ClosedError, Connection
+from rota import system
 
 ROOT = Path(__file__).resolve().parents[1]
 LOAD = Path(os.environ.get("ROTA_COMMIT_LOAD") or ROOT / "target" / "release" / "examples" / "commit_load")
@@ -151,8 +152,9 @@ def serving(make: Callable[[], Server]) -> Iterator[Server]:
 
 def cpu_us(server: Server) -> float:
     """Of the process so far, in user and kernel: what a busy machine changes least."""
-    fields = Path(f"/proc/{server.pid()}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e6
+    used_s = system.cpu_s(server.pid())
+    assert used_s is not None
+    return used_s * 1e6
 
 
 def shown(values: list[float], unit: str = "") -> str:

@@ -64,10 +64,7 @@ class PostgresFleet(Fleet):
         self.primary.start()
         self.standby = Postgres(name="standby", follows=self.primary)
         self.standby.start()
-        self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-        self.primary.sql("SELECT pg_reload_conf()")
-        while self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1":
-            threading.Event().wait(0.1)
+        self.primary.wait_for(self.standby)
         self.engine = self.primary.url("availability")
         command = [sys.executable, "-m", "rota", "cluster", "init", "--engine", self.engine]
         subprocess.run(command, check=True, capture_output=True)
@@ -164,11 +161,9 @@ class OnPostgres:
 
 def cpu_s(pids: list[int]) -> float:
     """User and system time of processes."""
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    used_s = [system.cpu_s(pid) for pid in pids]
+    assert None not in used_s, f"one of the processes {pids} has ended"
+    return sum(filter(None, used_s))
 
 
 def at_rest(groups: dict[str, list[int]], writes: Callable[[], int] | None) -> dict[str, float]:

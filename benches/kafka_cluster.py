@@ -131,19 +131,21 @@ class KafkaScene:
 
     def kill(self) -> float:
         """From `kill -9` of the coordinator to the first commit."""
-        at, began_s = self._busy(), time.monotonic()
-        os.kill(self.pid(at), signal.SIGKILL)
-        took_ms = (self.client.first_after(began_s) - began_s) * 1_000
+        at, took_ms = self._until_a_commit_after(signal.SIGKILL)
         self.begin(at).wait()
         return took_ms
 
     def pause(self) -> float:
         """From SIGSTOP of the coordinator to the first commit."""
-        at, began_s = self._busy(), time.monotonic()
-        os.kill(self.pid(at), signal.SIGSTOP)
-        took_ms = (self.client.first_after(began_s) - began_s) * 1_000
+        at, took_ms = self._until_a_commit_after(signal.SIGSTOP)
         os.kill(self.pid(at), signal.SIGCONT)
         return took_ms
+
+    def _until_a_commit_after(self, number: signal.Signals) -> tuple[int, float]:
+        """Send the coordinator a signal. Returns the broker, and milliseconds to the first commit."""
+        at, began_s = self._busy(), time.monotonic()
+        os.kill(self.pid(at), number)
+        return at, (self.client.first_after(began_s) - began_s) * 1_000
 
     def _busy(self) -> int:
         """The coordinator, when all is well and the client has committed for a while."""

@@ -129,6 +129,16 @@ class Postgres:
         assert ended.returncode == 0, ended.stderr
         return ended.stdout.strip()
 
+    def wait_for(self, standby: Postgres) -> None:
+        """Commit only what this copy has, too, and wait until it follows."""
+        self.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{standby.name}'")
+        self.sql("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + READY_WITHIN_S
+        while self.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1":
+            if time.monotonic() > deadline:
+                raise AssertionError(self.log.read_text(errors="replace")[-2_000:])
+            time.sleep(0.05)
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -214,10 +214,7 @@ class Fleet:
         soon = ["wal_retrieve_retry_interval=200ms"]
         standby = self.kept.enter_context(Postgres(soon, name=STANDBY, follows=primary, by=port))
         self.members += [primary, standby]
-        primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")
-        primary.sql("SELECT pg_reload_conf()")
-        follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
-        eventually(lambda: primary.sql(follows) == "1", READY_WITHIN_S, "the standby follows", primary.log.read_text)
+        primary.wait_for(standby)
         addresses = [("127.0.0.1", primary.port), ("127.0.0.1", standby.port)]
         return addresses, "postgres://postgres@{}/postgres?schema=faults"
 
