@@ -12,7 +12,9 @@ import typer
 from rota.cluster import looking, rendering, transfer
 from rota.cluster.looking import SERVING, Image, Partition, image, moving, observed
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
+from rota.cluster.transfer import STATE_TOPIC
 from rota.exits import FAILED, MISUSED
+from rota.log import OFFSETS_TOPIC
 
 WAIT_AGAIN_S = 0.1
 TIMEOUT_MS = 60_000
@@ -266,7 +268,7 @@ def move(
 
 def topic_of(transactions: bool) -> str:
     """The topic of a partition."""
-    return "__transaction_state" if transactions else "__consumer_offsets"
+    return STATE_TOPIC if transactions else OFFSETS_TOPIC
 
 
 def named(partition: int, transactions: bool) -> str:

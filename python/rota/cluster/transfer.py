@@ -70,11 +70,11 @@ def _write(cluster: Reached, found: Image, directory: Path) -> tuple[list[dict[s
     with files.beside(directory) as scratch:
         # First: a transaction that ends meanwhile is seen as open, and its coordinator aborts it, never as one whose
         # markers are missing.
-        for topic, count in counts.items():
+        for topic, begin in ((STATE_TOPIC, counts[OFFSETS_TOPIC]), (OFFSETS_TOPIC, 0)):
             parts = []
-            for number in range(count):
-                cluster.tell(f"reads partition {number} of {count} of {topic}")
-                epoch, batches, epochs = cluster.engine.export(number + (topic == STATE_TOPIC) * counts[OFFSETS_TOPIC])
+            for number in range(counts[topic]):
+                cluster.tell(f"reads partition {number} of {counts[topic]} of {topic}")
+                epoch, batches, epochs = cluster.engine.export(begin + number)
                 parts.append((batches, epochs))
                 rows.append({"topic": topic, "partition": number, "epoch": epoch, "bytes": len(batches)})
             if any(batches for batches, _ in parts) or topic == OFFSETS_TOPIC:
