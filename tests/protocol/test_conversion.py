@@ -104,7 +104,7 @@ def last_answer(told: Evidence, step: str) -> str:
             "NONE Stable 2/2 uniform $b:2[foo](foo:3-5 -> foo:3-5) m1/i1:2[foo](foo:0-2 -> foo:0-2)",
         ),
         (
-            "D25: nobody has a partition",
+            "D25: no member has a partition",
             "too-large-for-a-consumer-group",
             "d look",
             "NONE Stable 2/2 uniform $b/ib:2[foo](none -> none) m1/ia:2[foo](none -> none)",
