@@ -228,6 +228,26 @@ def test_an_import_is_not_there_before_it_is_whole(tmp_path: Path, url: str) -> 
         assert (again.exit_code, "has a cluster already" in again.stderr) == (exits.FAILED, True)
 
 
+def test_messages_go_along_with_the_directory(tmp_path: Path, url: str) -> None:
+    data = tmp_path / "data"
+    before = filled(data)
+    with on_data(data) as server:
+        server.produce(TOPIC, ["kept"], partition=2)
+    done("import", url, data, "--ttl-ms", TTL_MS)
+    for message in ("first", "second"):
+        with rota.Server(engine=url, node_id=1, ttl_ms=TTL_MS, settings=SETTINGS, data=data) as server:
+            eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))  # noqa: B023
+            before = committed(server) if message == "second" else before
+            assert committed(server) == before
+            eventually(lambda: server.messages(TOPIC), WITHIN_S, "messages")  # noqa: B023
+            server.produce(TOPIC, [message], partition=2)
+            found = [row.value for row in server.messages(TOPIC) if row.partition == 2]
+            assert found[0] == b"kept"
+            assert found[-1] == message.encode()
+    with pytest.raises(OSError, match="groups are in its engine"):
+        on_data(data)
+
+
 def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, etcd: Etcd) -> None:
     url, data = etcd.url(f"transfer/{next(NUMBERS)}"), tmp_path / "data"
     with on_data(data) as server:
@@ -244,6 +264,11 @@ def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, e
         refused = run("import", url, data)
         assert refused.exit_code in (exits.FAILED, exits.MISUSED)
         assert says in refused.stderr
+    (data / "meta.properties").write_text(meta)
+    with rota.Server(engine=rota.MemoryEngine(), node_id=1, data=tmp_path / "node"):
+        pass
+    refused = run("import", url, tmp_path / "node")
+    assert (refused.exit_code, "has the messages of a node" in refused.stderr) == (exits.MISUSED, True)
     (data / "meta.properties").unlink()
     assert "is not a data directory" in run("import", url, data).stderr
     assert run("import", url, tmp_path / "none").exit_code == exits.MISUSED

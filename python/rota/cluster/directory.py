@@ -16,6 +16,7 @@ from rota.conform.batches import crc32c
 META = "meta.properties"
 MARKER = "rota.version"
 TOPICS = "rota.topics"
+NODE = "rota.node"
 HEAD = "rota.topics 1\n"
 NOT_IN_ENGINE = {"rota.groups": "the settings of groups", "rota.acls": "ACLs", "rota.users": "users"}
 """Files that each server of a cluster has by itself."""

@@ -119,6 +119,10 @@ def import_(
     meta = files.properties(directory)
     if meta and files.MARKER not in meta:
         raise ValueError(f"`{directory}` was written by Kafka: start `rota serve --data {directory} --take-over` once")
+    if (directory / files.NODE).exists():
+        raise ValueError(
+            f"`{directory}` has the messages of a node, whose groups are in its engine: use `export` there"
+        )
     log = engine.locked(directory)
     table = directory / files.TOPICS
     topics = files.split(table.read_text(), leader or [1]) if table.exists() else {}

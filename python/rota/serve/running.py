@@ -144,7 +144,7 @@ def engine_of(told: Resolved) -> dict[str, Any]:
         return {}
     if node_id is None:
         fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
-    for name in ("data", "control", "virtual_clock"):
+    for name in ("take_over", "control", "virtual_clock"):
         if told[name]:
             fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
     of_node = {"node_id": node_id, "ttl_ms": told["ttl_ms"], "reads": told["reads"]}
@@ -255,6 +255,8 @@ def kept(server: Server, where: Path | None, how: str) -> str:
     for line in report.lines:
         complain(line)
     mode = "read only" if report.is_read_only else how
+    if server.cluster() is not None:
+        return f"groups in the engine, messages in {where}, {mode}"
     loaded = f"{counted(report.groups, 'group')} and {counted(report.offsets, 'offset')}"
     return f"{where}, {mode}: {loaded} loaded in {report.took_ms} ms"
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rota_engine::{NodeId, PartitionId, node::Stop};
+use rota_engine::{HistoryId, NodeId, PartitionId, node::Stop};
 
 use crate::notes::{ClusterSettings, NodeInfo};
 
@@ -57,6 +57,8 @@ pub enum Standing {
 pub struct ClusterTable {
     /// The engine as operators name it.
     pub engine: String,
+    /// The engine's history; `None` before it has answered.
+    pub history: Option<HistoryId>,
     /// Settings of the cluster; `None` before the engine has answered.
     pub settings: Option<ClusterSettings>,
     /// The nodes, by id.

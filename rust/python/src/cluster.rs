@@ -18,7 +18,7 @@ use rota_etcd::EtcdEngine;
 use rota_log::BOUNDS_SECONDS;
 use rota_postgres::{PostgresEngine, url::is_postgres};
 use rota_security::{client_tls::ClientTlsFiles, pem::Source};
-use rota_server::{Cluster, ConnectTo, EngineConfig, Password, PeerAccess};
+use rota_server::{Cluster, ConnectTo, EngineConfig, Password, PeerAccess, RandomBits};
 
 /// An engine in memory that servers of one process share, for tests.
 #[pyclass(frozen, module = "rota._rota")]
@@ -32,7 +32,9 @@ pub struct MemoryEngine {
 impl MemoryEngine {
     #[new]
     fn new() -> MemoryEngine {
-        MemoryEngine { engine: rota_cluster::MemoryEngine::new(HistoryId(1)), links: Mutex::default() }
+        // Never 0, which is no history.
+        let history = HistoryId(RandomBits::default().draw() | 1);
+        MemoryEngine { engine: rota_cluster::MemoryEngine::new(history), links: Mutex::default() }
     }
 
     /// Sets the faults of a server's link, by the id of its node. What is not given stays as it is.

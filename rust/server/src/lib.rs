@@ -55,6 +55,7 @@ mod server;
 
 pub use base::{
     between_servers::{Password, PeerAccess},
+    entropy::RandomBits,
     error::ServerError,
     listeners::{Listener, SecurityProtocol},
     metrics::Metrics,

@@ -297,6 +297,7 @@ impl Running<'_> {
         }
         let table = ClusterTable {
             engine: self.engine.name(),
+            history: Some(view.meta.history),
             settings: Some(self.cluster.clone()),
             partitions,
             nodes,

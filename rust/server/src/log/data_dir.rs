@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
     sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
@@ -24,7 +24,11 @@ use crate::{
         settings::Settings,
         text_file::TextFile,
     },
-    log::{CONSUMER_OFFSETS, TRANSACTION_STATE, offsets_log::SharedLog},
+    log::{
+        CONSUMER_OFFSETS, TRANSACTION_STATE,
+        node_file::{Home, NODE_FILE, NodeFile},
+        offsets_log::SharedLog,
+    },
 };
 
 /// Maximum batch of the store. Limits for clients are checked before.
@@ -98,6 +102,8 @@ pub struct DataDir {
     dir: PathBuf,
     /// Its files.
     pub files: Arc<dyn Files>,
+    /// Whether Kafka wrote it.
+    is_foreign: bool,
     /// Whether nothing is written.
     pub is_read_only: bool,
     /// The cluster id in `meta.properties`.
@@ -111,9 +117,55 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a directory; a new one gets `cluster_id`. `settings` adopt its number of `__consumer_offsets` partitions.
-    /// Errors: `CannotOpen`, `BadData`.
+    /// Opens the directory of a server that is alone; a new one gets `cluster_id`. `settings` adopt its number of
+    /// `__consumer_offsets` partitions. Errors: `CannotOpen`, `BadData`.
     pub fn open(config: &DataConfig, settings: &mut Settings, cluster_id: &str) -> Result<DataDir, ServerError> {
+        let mut data = DataDir::open_any(config, settings, cluster_id)?;
+        if let Some(of) = NodeFile::read(&data.text_file(NODE_FILE)).map_err(|reason| data.bad(&reason))? {
+            return Err(data.bad(&format!(
+                "has the messages of node {} of a cluster, whose groups are in its engine: give --engine and --node-id, \
+                 too, or take the groups out with `rota cluster export`",
+                of.node_id
+            )));
+        }
+        data.adopt_partitions(settings);
+        Ok(data)
+    }
+
+    /// Opens the directory for the messages of a node of a cluster. Returns where it was used before; `None`: nowhere.
+    /// Errors: as `open`.
+    pub fn open_for_node(
+        config: &DataConfig,
+        settings: &Settings,
+        cluster_id: &str,
+        node_id: i32,
+    ) -> Result<(DataDir, Option<Home>), ServerError> {
+        let mut data = DataDir::open_any(config, settings, cluster_id)?;
+        if data.is_foreign {
+            return Err(data.bad("was written by Kafka; a server of a cluster needs a directory of its own"));
+        }
+        let file = data.text_file(NODE_FILE);
+        match NodeFile::read(&file).map_err(|reason| data.bad(&reason))? {
+            Some(of) if of.node_id != node_id => {
+                let other = of.node_id;
+                Err(data.bad(&format!("has the messages of node {other}, and this is node {node_id}: give its own")))
+            }
+            Some(of) => Ok((data, of.home)),
+            // What has groups stays usable for a server that is alone, until the cluster has turned out to be its own.
+            None if !data.store.partitions().is_empty() => {
+                // So it does not give its id to a new cluster.
+                let of_before = mem::replace(&mut data.cluster_id, cluster_id.to_owned());
+                Ok((data, Some(Home { cluster_id: of_before, history: None })))
+            }
+            None => {
+                let written = file.replace(&NodeFile { node_id, home: None }.written());
+                written.map_err(|error| data.bad(&format!("cannot be written: {error}")))?;
+                Ok((data, None))
+            }
+        }
+    }
+
+    fn open_any(config: &DataConfig, settings: &Settings, cluster_id: &str) -> Result<DataDir, ServerError> {
         let began = Instant::now();
         let dir = config.dir.clone();
         let bad = |reason: String| ServerError::BadData { dir: dir.clone(), reason };
@@ -144,23 +196,27 @@ impl DataDir {
         }
         let partitions = store.partitions();
         let offsets = partitions.iter().filter(|info| info.topic == CONSUMER_OFFSETS);
-        let last = offsets.clone().map(|info| info.partition).max();
-        if let Some(count) = last.and_then(|last| u32::try_from(last + 1).ok()) {
-            if count != settings.offsets_partitions() {
-                lines.push(format!(
-                    "`{CONSUMER_OFFSETS}` has {count} partitions there, and offsets.topic.num.partitions, {}, does not \
-                     apply",
-                    settings.offsets_partitions()
-                ));
-            }
-            settings.set_offsets_partitions(count);
-        }
         let known_id = offsets.map(|info| info.topic_id).find(|id| *id != 0);
         let offsets_id = known_id.unwrap_or_else(|| {
             uuid::Builder::from_random_bytes(RandomBits::default().draw().to_be_bytes()).into_uuid().as_u128()
         });
         let cluster_id = property(&dir, "cluster.id").unwrap_or_else(|| cluster_id.to_owned());
-        Ok(DataDir { store: Arc::new(store), dir, files, is_read_only, cluster_id, lines, began, offsets_id })
+        let (store, is_foreign) = (Arc::new(store), report.is_foreign);
+        Ok(DataDir { store, dir, files, is_foreign, is_read_only, cluster_id, lines, began, offsets_id })
+    }
+
+    /// Makes `settings` have the number of `__consumer_offsets` partitions of the directory, if it has any.
+    fn adopt_partitions(&mut self, settings: &mut Settings) {
+        let partitions = self.store.partitions();
+        let last = partitions.iter().filter(|info| info.topic == CONSUMER_OFFSETS).map(|info| info.partition).max();
+        let Some(count) = last.and_then(|last| u32::try_from(last + 1).ok()) else { return };
+        if count != settings.offsets_partitions() {
+            self.lines.push(format!(
+                "`{CONSUMER_OFFSETS}` has {count} partitions there, and offsets.topic.num.partitions, {}, does not apply",
+                settings.offsets_partitions()
+            ));
+        }
+        settings.set_offsets_partitions(count);
     }
 
     /// Returns the log of all coordinators, with every partition opened under a new epoch, which `owners` get. Errors:

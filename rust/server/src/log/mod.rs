@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod data_dir;
 pub mod group_configs;
 pub mod newer_groups;
+pub mod node_file;
 pub mod offsets_log;
 pub mod users;
 

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{accept::accept, event_loop::EventLoop, listening::Bound, listening_orders::polled, loading};
 use crate::{
-    base::{error::ServerError, owners::FIRST_NODE},
+    base::error::ServerError,
     client::Ending,
     node::{Node, shared_state::SharedState},
     topics::retention,
@@ -115,7 +115,7 @@ fn run(
 /// Runs retention of messages on disk, on one node for all.
 fn keep_messages(event_loop: &EventLoop) -> Option<tokio::task::JoinHandle<()>> {
     let shared = &event_loop.shared;
-    if event_loop.node.borrow().id() != FIRST_NODE || shared.data().is_none() {
+    if shared.place_of(event_loop.node.borrow().id()) != 0 || shared.data().is_none() {
         return None;
     }
     let interval = Duration::from_millis(shared.settings().retention_check_interval_ms());

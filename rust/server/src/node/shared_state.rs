@@ -35,6 +35,7 @@ use crate::{
         cluster::{self, Cluster, EngineConfig},
         data_dir::DataDir,
         group_configs::GroupConfigs,
+        node_file::Home,
         offsets_log::SharedLog,
         users::UserStore,
     },
@@ -43,7 +44,7 @@ use crate::{
         queues::{HeldMarkers, MarkerOrder, Queues, Told},
     },
     peers::Peers,
-    topics::{SharedTopics, TopicTable},
+    topics::{Image, SharedTopics, TopicTable},
     transactions::{Transactions, log::StateLog},
 };
 
@@ -239,18 +240,29 @@ impl SharedState {
         self.serves_transactions
     }
 
-    /// Creates the state of a server that is a node of a cluster. `between`: how it asks the other ones. Errors: its thread cannot be started.
+    /// Creates the state of a server that is a node of a cluster. `between`: how it asks the other ones. `data`: the
+    /// directory of its messages, and where it was used before. Errors: its thread cannot be started, `BadData`.
     pub fn of_cluster(
         settings: Settings,
         place: Place,
         clock: Clock,
         engine: &EngineConfig,
         between: Result<BetweenServers, String>,
+        data: Option<(DataDir, Option<Home>)>,
     ) -> Result<SharedState, ServerError> {
         let alone = SharedState::new(settings, place, clock);
         let owners = Owners::of_cluster(alone.settings.offsets_partitions(), engine.node_id);
         let mut random = RandomBits::default();
-        let topics = TopicTable::of_cluster(alone.settings.topics(), Arc::clone(&owners), &alone.wakers, &mut random);
+        let (data, home) = data.map_or((None, None), |(data, home)| (Some(data), home));
+        let topics = TopicTable::of_cluster(
+            alone.settings.topics(),
+            Arc::clone(&owners),
+            &alone.wakers,
+            &mut random,
+            data.as_ref().map(|data| (data, home)),
+            engine.node_id,
+        );
+        let group_configs = data.as_ref().map(GroupConfigs::in_data_dir).transpose()?.unwrap_or_default();
         let of_transactions = Owners::of_cluster(alone.settings.transaction_partitions(), engine.node_id);
         let followed_transactions = Arc::clone(&of_transactions);
         let (waker, followed, shown) = (Arc::clone(&alone.wakers[0]), Arc::clone(&owners), Arc::clone(&topics));
@@ -258,7 +270,9 @@ impl SharedState {
         let on_table: OnTable = Box::new(move |table, revision| {
             // Who sees the owners of an image knows its topics, or that they have arrived.
             if let Some(shared) = shown.shared() {
-                shared.arrive(revision, table.topics.clone());
+                let (id, topics) = (table.settings.as_ref().map(|settings| settings.id.clone()), table.topics.clone());
+                let home = id.map(|cluster_id| Home { cluster_id, history: table.history });
+                shared.arrive(Image { revision, home, topics });
             }
             cluster::follow(&followed, &followed_transactions, table);
             changes.notify();
@@ -278,7 +292,7 @@ impl SharedState {
         topics.share(SharedTopics::new(put, Arc::clone(&cluster.host().producer_ids)));
         let shown = alone.clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::clone(&cluster.host().log) as _, move || shown.now().mono_ms));
-        Ok(SharedState { owners, topics, log, cluster: Some(cluster), ..alone })
+        Ok(SharedState { owners, topics, group_configs, log, data, cluster: Some(cluster), ..alone })
     }
 
     /// Returns the cluster of several servers that this one is a node of; `None`: it is alone.

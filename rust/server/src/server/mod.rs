@@ -57,6 +57,7 @@ use crate::{
     log::{
         cluster::{Cluster, EngineConfig},
         data_dir::{DataConfig, DataDir, Health, StartReport},
+        node_file::Home,
         users::UserStore,
     },
     net::{
@@ -198,15 +199,16 @@ impl Server {
         let engine = config.engine;
         let mut settings = config.settings;
         let cluster_id = kafka_uuid(RandomBits::default().draw());
-        let data = config.data.map(|data| DataDir::open(&data, &mut settings, &cluster_id)).transpose()?;
-        let cluster_id = data.as_ref().map_or(cluster_id, |data| data.cluster_id.clone());
+        let open = |data: DataConfig| open_data(&data, &mut settings, &cluster_id, engine.as_ref());
+        let data = config.data.map(open).transpose()?;
+        let cluster_id = data.as_ref().map_or(cluster_id, |(data, _)| data.cluster_id.clone());
         let seen_by_clients = listeners.iter().map(|open| Arc::clone(&open.listener)).collect();
         let place = Place { cluster_id, node_id: first_node, nodes: config.nodes, listeners: seen_by_clients };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
         let shared = match (data, &engine) {
-            (None, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine, between)?,
+            (data, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine, between, data)?,
             (None, None) => SharedState::new(settings, place, clock),
-            (Some(data), _) => SharedState::on_disk(settings, place, clock, data)?,
+            (Some((data, _)), None) => SharedState::on_disk(settings, place, clock, data)?,
         };
         let shared = shared.authorized(authorizer, mapping)?.serving_transactions(config.transaction_version)?;
         let users = UserStore::new(sasl, config.users_file);
@@ -488,12 +490,28 @@ impl Server {
     }
 }
 
+/// Opens a data directory. Returns where a node of a cluster used it before.
+fn open_data(
+    config: &DataConfig,
+    settings: &mut Settings,
+    cluster_id: &str,
+    engine: Option<&EngineConfig>,
+) -> Result<(DataDir, Option<Home>), ServerError> {
+    match engine {
+        Some(engine) => DataDir::open_for_node(config, settings, cluster_id, engine.node_id),
+        None => Ok((DataDir::open(config, settings, cluster_id)?, None)),
+    }
+}
+
 /// Refuses what a node of a cluster cannot do. Errors: `OfCluster`.
 fn check_engine(config: &ServerConfig) -> Result<(), ServerError> {
     let Some(engine) = &config.engine else { return Ok(()) };
     let conflicts = [
         (config.nodes != 1, "each server of a cluster has one node: leave `nodes` out"),
-        (config.data.is_some(), "groups are in the engine, and topics of a cluster are in memory: leave `data` out"),
+        (
+            config.data.as_ref().is_some_and(|data| data.take_over),
+            "a server of a cluster needs a directory of its own: leave `take_over` out",
+        ),
         (config.virtual_clock, "a cluster has no virtual clock"),
         (engine.node_id < 0, "the node id must not be negative"),
     ];

@@ -37,7 +37,8 @@ const HEAD: &str = "rota.topics ";
 const FORMAT: u32 = 1;
 
 /// Kafka's internal topics in a directory that it wrote.
-const KAFKAS_OWN: [&str; 4] = [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
+pub(super) const KAFKAS_OWN: [&str; 4] =
+    [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
 
 /// A partition in the store.
 #[derive(Clone, Debug)]
@@ -115,6 +116,16 @@ impl TopicDisk {
             self.store.call(opens);
         }
         Ok(found)
+    }
+
+    /// Adds open partitions.
+    pub(super) fn add(&self, found: &[((Uuid, i32), OnDisk)]) {
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).extend(found.iter().cloned());
+    }
+
+    /// Forgets the partitions of a topic, which stay in the directory.
+    pub(super) fn release(&self, id: Uuid) {
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).retain(|(topic, _), _| *topic != id);
     }
 
     /// Returns the partitions on disk.

@@ -45,6 +45,7 @@ use rota_log::TransactionIndex;
 use uuid::Uuid;
 
 use self::{
+    disk::OnDisk,
     name::metric_name,
     partition_data::{DiskRecords, Records},
     produce::Appends,
@@ -57,6 +58,7 @@ use crate::base::{
     topic_settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
 };
 
+mod claims;
 pub(crate) mod configs;
 mod create_partitions;
 mod create_topics;
@@ -90,7 +92,7 @@ pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
 pub use produce::{AppendToken, ProduceOutcome};
 pub use settings::TopicSettings;
-pub use shared::{SharedTopics, leaders_in_note};
+pub use shared::{Image, SharedTopics, leaders_in_note};
 pub use table::TopicTable;
 pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, must_ask};
 
@@ -216,6 +218,12 @@ impl Topics {
             let leader = self.table.name_by_id.get(&place.0).and_then(|name| self.table.topic(name));
             leader.and_then(|topic| topic.leaders.get(place.1 as usize)) == Some(&self.node_id)
         });
+        self.add_from_disk(found);
+    }
+
+    /// Adds partitions on disk, with their transactions.
+    fn add_from_disk(&mut self, found: Vec<((Uuid, i32), OnDisk)>) {
+        let Some(disk) = &self.owner.disk else { return };
         let transactions = disk.transactions(found.iter().map(|(_, on_disk)| on_disk.handle).collect());
         // A store that is closed answers nothing.
         let transactions = transactions.into_iter().chain(std::iter::repeat(None));

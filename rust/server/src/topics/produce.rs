@@ -239,6 +239,9 @@ impl Topics {
         let Some(disk) = owner.disk.as_ref().filter(|_| !self.data.get(&place).is_some_and(is_there)) else {
             return Ok(());
         };
+        if let Some(reason) = owner.claims.get().and_then(|claims| claims.taken_place(name, place.1)) {
+            return refuse(ErrorCode::KafkaStorageError, reason);
+        }
         // The topic cannot be deleted meanwhile.
         let created = owner.while_there(place.0, || disk.create(name, place.0, place.1));
         let created = created.unwrap_or(Err(LogError::UnknownPartition { partition: place.1 }));

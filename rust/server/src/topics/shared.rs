@@ -18,6 +18,7 @@ use super::{
     disk::{Found, parse, written},
     snapshot::{Table, Topic},
 };
+use crate::log::node_file::Home;
 
 /// A change of a topic waits so long for the engine. The node serves nothing else meanwhile.
 const WAIT: Duration = Duration::from_secs(2);
@@ -34,9 +35,19 @@ pub struct SharedTopics {
 #[derive(Default)]
 struct State {
     /// The notes as the engine has them, that the table does not follow yet.
-    arrived: Option<(Revision, BTreeMap<String, Vec<u8>>)>,
+    arrived: Option<Image>,
     /// The revision of this server's last change: older images lack it.
     changed: Revision,
+}
+
+/// The topics of a cluster at one moment.
+pub struct Image {
+    /// When.
+    pub revision: Revision,
+    /// The cluster; `None`: the engine has not answered yet.
+    pub home: Option<Home>,
+    /// The notes, by topic.
+    pub topics: BTreeMap<String, Vec<u8>>,
 }
 
 impl fmt::Debug for SharedTopics {
@@ -57,8 +68,8 @@ impl SharedTopics {
     }
 
     /// The engine has these notes of topics. The node takes them at its next wakeup.
-    pub fn arrive(&self, revision: Revision, topics: BTreeMap<String, Vec<u8>>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived = Some((revision, topics));
+    pub fn arrive(&self, image: Image) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived = Some(image);
     }
 
     /// Whether the node has taken what arrived.
@@ -90,15 +101,16 @@ impl SharedTopics {
         }
     }
 
-    /// The table with the topics that have arrived; `None` if it has them already.
-    pub(super) fn take(&self, table: &Table) -> Option<Table> {
+    /// The table with the topics that have arrived, or `None` if it has them already, and their cluster. `None`: none have
+    /// arrived.
+    pub(super) fn take(&self, table: &Table) -> Option<(Option<Table>, Option<Home>)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = state.changed;
-        let (_, topics) = state.arrived.take().filter(|(revision, _)| *revision >= changed)?;
+        let Image { topics, home, .. } = state.arrived.take().filter(|image| image.revision >= changed)?;
         drop(state);
         let known = as_notes(table);
         if known == topics {
-            return None;
+            return Some((None, home));
         }
         let mut next = table.clone();
         for name in known.keys().filter(|name| topics.get(*name) != known.get(*name)) {
@@ -110,7 +122,7 @@ impl SharedTopics {
                 Err(reason) => eprintln!("rota: topic `{name}` of the cluster cannot be read: {reason}"),
             }
         }
-        Some(next)
+        Some((Some(next), home))
     }
 }
 

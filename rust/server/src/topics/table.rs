@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::{
     CONSUMER_OFFSETS, Entropy, TopicError, Topics,
+    claims::Claims,
     configs::TopicConfigs,
     disk::{Found, TOPICS_FILE, TopicDisk},
     partition_data::DiskRecords,
@@ -30,7 +31,10 @@ use crate::{
         error::ServerError,
         owners::{FIRST_NODE, Owners},
     },
-    log::data_dir::DataDir,
+    log::{
+        data_dir::DataDir,
+        node_file::{Home, NODE_FILE},
+    },
 };
 
 /// The owner of the table, and other state shared by all nodes' topics.
@@ -47,6 +51,8 @@ pub struct TopicTable {
     wakers: Vec<Arc<Notify>>,
     /// Topics on disk; `None`: in memory.
     pub(super) disk: Option<TopicDisk>,
+    /// Messages on the disk of a node of a cluster; `None`: they are in memory, or the server is alone.
+    pub(super) claims: OnceLock<Claims>,
     /// The topics of a cluster of several servers; empty: this server has its own.
     shared: OnceLock<SharedTopics>,
 }
@@ -63,16 +69,25 @@ impl TopicTable {
         TopicTable::with(settings, owners, wakers, entropy, id, Vec::new(), None)
     }
 
-    /// A table of a server that is a node of a cluster, with `__consumer_offsets` only: the others arrive.
+    /// A table of a server that is a node of a cluster, with `__consumer_offsets` only: the others arrive. `data`: where
+    /// its messages are, and where that directory was used before.
     pub fn of_cluster(
         settings: TopicSettings,
         owners: Arc<Owners>,
         wakers: &[Arc<Notify>],
         entropy: &mut impl Entropy,
+        data: Option<(&DataDir, Option<Home>)>,
+        node_id: i32,
     ) -> Arc<TopicTable> {
+        let disk = data.as_ref().map(|(data, _)| TopicDisk::new(Arc::clone(&data.store), data.text_file(TOPICS_FILE)));
         // The same id on all servers.
         let id = Uuid::from_bytes(*b"__consumer_offse");
-        TopicTable::with(settings, owners, wakers.to_vec(), entropy, id, Vec::new(), None)
+        let table = TopicTable::with(settings, owners, wakers.to_vec(), entropy, id, Vec::new(), disk);
+        if let Some((data, home)) = data {
+            let claims = Claims::find(Arc::clone(&data.store), data.text_file(NODE_FILE), node_id, home);
+            let _first = table.claims.set(claims);
+        }
+        table
     }
 
     /// Makes topics those of a cluster, once.
@@ -129,6 +144,7 @@ impl TopicTable {
             next_producer_id,
             wakers,
             disk,
+            claims: OnceLock::new(),
             shared: OnceLock::new(),
         })
     }
@@ -212,10 +228,29 @@ impl Topics {
         let Some(shared) = owner.shared.get() else { return };
         let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
         self.adopt(&published, owner.version.load(Ordering::Acquire));
-        if let Some(table) = shared.take(&self.table) {
+        let Some((table, home)) = shared.take(&self.table) else { return };
+        let before = Arc::clone(&self.table);
+        if let Some(table) = table {
             *published = Arc::new(table);
             let version = owner.version.fetch_add(1, Ordering::AcqRel) + 1;
             self.adopt(&published, version);
+        }
+        drop(published);
+        if let (Some(disk), Some(claims), Some(home)) = (&owner.disk, owner.claims.get(), home) {
+            let may_be_lost = claims.is_used_at(home);
+            let gone = before.by_name.values().filter(|topic| !self.table.name_by_id.contains_key(&topic.id));
+            gone.for_each(|topic| claims.disown(disk, topic.id, may_be_lost));
+        }
+        self.claim_from_disk();
+    }
+
+    /// On a node of a cluster, takes the partitions on disk that topics of this node claim.
+    fn claim_from_disk(&mut self) {
+        let owner = Arc::clone(&self.owner);
+        if let (Some(disk), Some(claims)) = (&owner.disk, owner.claims.get()) {
+            let claimed = claims.claim(&self.table);
+            disk.add(&claimed);
+            self.add_from_disk(claimed);
         }
     }
 
@@ -246,9 +281,9 @@ impl Topics {
         self.changed = Change::None;
         let mut result = change(self);
         if let Some(before) = before.filter(|_| self.changed != Change::None) {
-            let saved = match (&owner.disk, owner.shared.get()) {
-                (Some(disk), _) => disk.save(&self.table).map_err(|error| error.to_string()),
-                (None, Some(shared)) => shared.save(&before, &self.table),
+            let saved = match (owner.shared.get(), &owner.disk) {
+                (Some(shared), _) => shared.save(&before, &self.table),
+                (None, Some(disk)) => disk.save(&self.table).map_err(|error| error.to_string()),
                 (None, None) => Ok(()),
             };
             match (saved, &owner.disk) {
@@ -267,6 +302,9 @@ impl Topics {
             self.version = owner.version.fetch_add(1, Ordering::AcqRel) + 1;
         }
         drop(published);
+        if self.changed == Change::Added {
+            self.claim_from_disk();
+        }
         if self.changed == Change::Removed {
             owner.wakers.iter().for_each(|waker| waker.notify_one());
         }
