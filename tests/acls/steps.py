@@ -280,6 +280,16 @@ STEPS: tuple[Step, ...] = (
         7,
         {"topics": [{"name": "ok", **NEW}], "timeout_ms": 10_000, "validate_only": True},
     ),
+    *(
+        Step(
+            f"DeleteRecords, {title}",
+            acls,
+            "DeleteRecords",
+            2,
+            {"topics": named("ok", "missing", partitions=[{"partition_index": 0}]), "timeout_ms": 10_000},
+        )
+        for title, acls in (("no rights", ()), ("WRITE", WRITE_OK), ("DELETE", allow("DELETE", "TOPIC", "ok")))
+    ),
     Step("DeleteTopics", READ_OK, "DeleteTopics", 5, {"topic_names": ["ok", "missing"], "timeout_ms": 10_000}),
     Step(
         "DescribeConfigs without rights",

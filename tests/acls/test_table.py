@@ -35,6 +35,7 @@ REQUESTS: dict[str, tuple[int, Fields]] = {
     "Metadata": (9, {"topics": named("ok")}),
     "CreateTopics": (7, {"topics": named("ok", **NEW), "timeout_ms": 1_000, "validate_only": True}),
     "DeleteTopics": (5, {"topic_names": ["ok"], "timeout_ms": 1_000}),
+    "DeleteRecords": (1, {"topics": named("ok", partitions=[{"partition_index": 0}]), "timeout_ms": 1_000}),
     "CreatePartitions": (1, {"topics": named("ok", count=5), "timeout_ms": 1_000, "validate_only": True}),
     "InitProducerId": (1, {"transaction_timeout_ms": 1_000}),
     "FindCoordinator": (3, {"key": GROUP, "key_type": 0}),
@@ -127,6 +128,7 @@ OF_TRANSACTIONS = {
     "EndTxn",
     "ListTransactions",
     "TxnOffsetCommit",
+    "WriteTxnMarkers",
 }
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import rota
 from harness import etcd, postgres
@@ -118,6 +120,18 @@ def later_topic_table(data: Path) -> None:
     later_text(data / "rota.topics")
 
 
+def later_first_offsets(data: Path) -> None:
+    with rota.Server(data=data) as server:
+        server.create_topic("deleted", 1)
+        produced = Producer({"bootstrap.servers": server.bootstrap_servers})
+        produced.produce("deleted", b"v", partition=0)
+        assert produced.flush(60) == 0
+        admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+        (deleted,) = admin.delete_records([TopicPartition("deleted", 0, 1)]).values()
+        assert deleted.result(60).low_watermark == 1
+    later_text(data / "rota.starts")
+
+
 def later_group_settings(data: Path) -> None:
     later_text(data / "rota.groups")
 
@@ -152,7 +166,9 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("later", [*OF_THE_LOG, later_topic_table, later_group_settings, later_acls])
+@pytest.mark.parametrize(
+    "later", [*OF_THE_LOG, later_topic_table, later_first_offsets, later_group_settings, later_acls]
+)
 def test_a_server_refuses_a_later_format_by_its_number(data: Path, later: Callable[[Path], None]) -> None:
     # The log is opened before these tables are read.
     looked_at = contents if later in OF_THE_LOG else tables

@@ -128,7 +128,7 @@ impl PartitionLog {
     pub fn offset_for_timestamp(&self, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < timestamp_ms);
         // A batch may claim a later timestamp than its records have. Then a later batch has the result.
-        self.batches.range(at..).find_map(|stored| find_record(stored, timestamp_ms, bytes_left))
+        self.batches.range(at..).find_map(|stored| find_record(stored, timestamp_ms, self.first_offset, bytes_left))
     }
 
     /// Finds the first record with the greatest timestamp; `bytes_left` as for [`PartitionLog::offset_for_timestamp`].
@@ -136,7 +136,8 @@ impl PartitionLog {
         let max_timestamp_ms = self.batches.back()?.running_max_timestamp_ms;
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < max_timestamp_ms);
         let stored = self.batches.get(at)?;
-        find_record(stored, max_timestamp_ms, bytes_left).or_else(|| Some(whole_batch(&stored.batch())))
+        let found = find_record(stored, max_timestamp_ms, self.first_offset, bytes_left);
+        found.or_else(|| Some(whole_batch(&stored.batch(), self.first_offset)))
     }
 
     /// Keeps the records from `first_open` on, the first offset of the oldest open transaction. `None`: none is open.
@@ -159,50 +160,74 @@ impl PartitionLog {
             }
             let Some(gone) = self.batches.pop_front() else { break };
             self.size_bytes -= gone.bytes.len() as u64;
-            self.first_offset = gone.last_offset + 1;
+            self.first_offset = self.first_offset.max(gone.last_offset + 1);
         }
+        self.rank_by_time();
+        self.batches.len() < before
+    }
+
+    /// Deletes the records below `offset`, which is at most the next offset; also those of open transactions. A batch
+    /// that has later records, too, stays whole.
+    pub fn delete_below(&mut self, offset: i64) {
+        self.first_offset = self.first_offset.max(offset.min(self.next_offset));
+        let count = self.batches.partition_point(|stored| stored.last_offset < self.first_offset);
+        self.size_bytes -= self.batches.drain(..count).map(|gone| gone.bytes.len() as u64).sum::<u64>();
+        self.rank_by_time();
+    }
+
+    fn rank_by_time(&mut self) {
         let mut running_max_timestamp_ms = i64::MIN;
         for stored in &mut self.batches {
             running_max_timestamp_ms = running_max_timestamp_ms.max(stored.batch().header().max_timestamp_ms);
             stored.running_max_timestamp_ms = running_max_timestamp_ms;
         }
-        self.batches.len() < before
     }
 }
 
-fn whole_batch(batch: &Batch<'_>) -> TimestampedOffset {
+fn whole_batch(batch: &Batch<'_>, first_offset: i64) -> TimestampedOffset {
     let header = batch.header();
     TimestampedOffset {
-        offset: header.base_offset,
+        offset: header.base_offset.max(first_offset),
         timestamp_ms: header.max_timestamp_ms,
         leader_epoch: header.leader_epoch,
     }
 }
 
-/// Finds the first record of `stored` at or after `timestamp_ms`.
-fn find_record(stored: &Stored, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
+/// Finds the first record of `stored` at or after `timestamp_ms` and `first_offset`.
+fn find_record(
+    stored: &Stored,
+    timestamp_ms: i64,
+    first_offset: i64,
+    bytes_left: &mut usize,
+) -> Option<TimestampedOffset> {
     let batch = stored.batch();
     debug_assert_eq!(batch.header().base_offset, stored.base_offset);
-    find_in_batch(&batch, timestamp_ms, bytes_left)
+    find_in_batch(&batch, timestamp_ms, first_offset, bytes_left)
 }
 
-/// Finds the first record of `batch` at or after `timestamp_ms`; `bytes_left` as for
+/// Finds the first record of `batch` at or after `timestamp_ms` and `first_offset`; `bytes_left` as for
 /// [`PartitionLog::offset_for_timestamp`].
-pub(crate) fn find_in_batch(batch: &Batch<'_>, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
+pub(crate) fn find_in_batch(
+    batch: &Batch<'_>,
+    timestamp_ms: i64,
+    first_offset: i64,
+    bytes_left: &mut usize,
+) -> Option<TimestampedOffset> {
     let header = batch.header();
-    if header.max_timestamp_ms < timestamp_ms {
+    if header.max_timestamp_ms < timestamp_ms || header.last_offset() < first_offset {
         return None;
     }
+    let whole = || Some(whole_batch(batch, first_offset));
     if header.is_log_append_time() {
-        return Some(whole_batch(batch));
+        return whole();
     }
     let limit_bytes = LOOKUP_PAYLOAD_BYTES_MAX.min(*bytes_left);
     let payload = if limit_bytes > 0 { batch.payload(limit_bytes).ok() } else { None };
     *bytes_left = bytes_left.saturating_sub(payload.as_ref().map_or(limit_bytes, |payload| payload.len()));
-    let Some(payload) = payload else { return Some(whole_batch(batch)) };
+    let Some(payload) = payload else { return whole() };
     for record in batch.records_in(&payload) {
-        let Ok(record) = record else { return Some(whole_batch(batch)) };
-        if batch.timestamp_ms(&record) >= timestamp_ms {
+        let Ok(record) = record else { return whole() };
+        if batch.timestamp_ms(&record) >= timestamp_ms && batch.offset(&record) >= first_offset {
             return Some(TimestampedOffset {
                 offset: batch.offset(&record).clamp(header.base_offset, header.last_offset()),
                 timestamp_ms: batch.timestamp_ms(&record),

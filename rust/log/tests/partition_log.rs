@@ -140,6 +140,27 @@ fn trimming_drops_the_oldest_batches_but_never_the_newest() {
 }
 
 #[test]
+fn deleted_records_are_neither_read_nor_found_and_their_batches_go() {
+    let mut log = PartitionLog::default();
+    append(&mut log, &[100, 100]);
+    append(&mut log, &[100, 100, 200]);
+    append(&mut log, &[100]);
+    let bytes = log.size_bytes();
+    log.keep_open(Some(0));
+    log.delete_below(3);
+    assert_eq!((log.first_offset(), log.next_offset(), log.batch_count()), (3, 6, 2), "also of open transactions");
+    assert!(log.size_bytes() < bytes);
+    assert_eq!(base_offsets(&log, 2, usize::MAX, true), [0; 0]);
+    assert_eq!(base_offsets(&log, 3, usize::MAX, true), [2, 5], "a batch is read whole");
+    assert_eq!((found(&log, 100), found(&log, 150)), (Some((3, 100)), Some((4, 200))));
+    log.delete_below(1);
+    assert_eq!(log.first_offset(), 3, "it never falls");
+    log.delete_below(i64::MAX);
+    assert_eq!((log.first_offset(), log.next_offset(), log.size_bytes()), (6, 6, 0));
+    assert_eq!((found(&log, 0), append(&mut log, &[1])), (None, 6));
+}
+
+#[test]
 fn look_ups_by_time_that_have_used_up_their_bytes_answer_with_whole_batches() {
     let mut log = PartitionLog::default();
     append(&mut log, &[10, 20, 30]);

@@ -300,6 +300,9 @@ fn a_topic_is_trimmed_by_whole_segments_and_found_by_time() {
     }
     let found = info.view.offset_for_timestamp(1_005, &mut usize::MAX.clone()).unwrap().unwrap();
     assert_eq!((found.offset, found.timestamp_ms), (101, 1_010));
+    info.view.delete_below(120);
+    let found = info.view.offset_for_timestamp(1_005, &mut usize::MAX.clone()).unwrap().unwrap();
+    assert_eq!((info.view.first_offset(), found.offset), (120, 120), "the caller keeps that for the next start");
     drop(store);
     let store = open(&files);
     let info = store.partitions().remove(0);

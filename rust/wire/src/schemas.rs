@@ -130,6 +130,12 @@ static CREATE_PARTITIONS_TOPIC: [Field; 3] = [
 ];
 static CREATE_PARTITIONS_ASSIGNMENT: [Field; 1] = [Field::new("broker_ids", Kind::Array(&INT32S))];
 
+static DELETE_RECORDS: [Field; 2] =
+    [Field::new("topics", Kind::Array(&Kind::Struct(&DELETE_RECORDS_TOPIC))), Field::new("timeout_ms", INT32)];
+static DELETE_RECORDS_TOPIC: [Field; 2] =
+    [Field::new("name", Kind::Str), Field::new("partitions", Kind::Array(&Kind::Struct(&DELETE_RECORDS_PARTITION)))];
+static DELETE_RECORDS_PARTITION: [Field; 2] = [Field::new("partition_index", INT32), Field::new("offset", INT64)];
+
 static OFFSET_FOR_LEADER_EPOCH: [Field; 2] = [
     Field::new("replica_id", INT32).from(3),
     Field::new("topics", Kind::Array(&Kind::Struct(&OFFSET_FOR_LEADER_EPOCH_TOPIC))),
@@ -248,6 +254,7 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::METADATA => Some(&METADATA),
         versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
+        versions::DELETE_RECORDS => Some(&DELETE_RECORDS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),

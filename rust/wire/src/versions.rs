@@ -36,6 +36,8 @@ pub const API_VERSIONS: i16 = 18;
 pub const CREATE_TOPICS: i16 = 19;
 /// Key of `DeleteTopics`.
 pub const DELETE_TOPICS: i16 = 20;
+/// Key of `DeleteRecords`.
+pub const DELETE_RECORDS: i16 = 21;
 /// Key of `InitProducerId`.
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// Key of `OffsetForLeaderEpoch`.
@@ -130,7 +132,7 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 for librdkafka, and served from 3. `ConsumerGroupHeartbeat` and
 /// `ConsumerGroupDescribe` are advertised even if the consumer protocol is switched off, as by Kafka: librdkafka would
 /// retry for ever without them, and gets an error with them.
-pub static APIS: [Api; 32] = [
+pub static APIS: [Api; 33] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -147,6 +149,7 @@ pub static APIS: [Api; 32] = [
     api(API_VERSIONS, "ApiVersions", 0, 5, 3),
     api(CREATE_TOPICS, "CreateTopics", 2, 7, 5),
     api(DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
+    api(DELETE_RECORDS, "DeleteRecords", 0, 2, 2),
     api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
     api(OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
     api(DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2),

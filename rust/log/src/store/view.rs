@@ -26,6 +26,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 pub struct PartitionView {
     segments: RwLock<Arc<Vec<Arc<Segment>>>>,
     first_offset: AtomicI64,
+    /// Readers do not see what is below: it was deleted.
+    deleted_below: AtomicI64,
     next_offset: AtomicI64,
     /// The first offset of the oldest open transaction, minus `i64::MAX`: 0 if none is open.
     keep_from: AtomicI64,
@@ -72,7 +74,12 @@ impl PartitionView {
 
     /// Returns the smallest offset that a record may have.
     pub fn first_offset(&self) -> i64 {
-        self.first_offset.load(Ordering::Acquire)
+        self.first_offset.load(Ordering::Acquire).max(self.deleted_below.load(Ordering::Acquire))
+    }
+
+    /// Hides the records below `offset` from readers; they stay in the segments. The caller makes that durable.
+    pub fn delete_below(&self, offset: i64) {
+        self.deleted_below.fetch_max(offset, Ordering::AcqRel);
     }
 
     /// Returns the offset of the next durable record.
@@ -195,11 +202,13 @@ impl PartitionView {
         timestamp_ms: i64,
         bytes_left: &mut usize,
     ) -> Result<Option<TimestampedOffset>, LogError> {
+        let first_offset = self.first_offset();
         for segment in self.segments().iter() {
             let mut walk = Walk::new(segment, 0, segment.readable_bytes());
             while let Some((_, batch)) = walk.next(false).map_err(|damage| LogError::Damaged(Box::new(damage)))? {
                 if batch.header().max_timestamp_ms >= timestamp_ms
-                    && let Some(found) = crate::partition_log::find_in_batch(&batch, timestamp_ms, bytes_left)
+                    && let Some(found) =
+                        crate::partition_log::find_in_batch(&batch, timestamp_ms, first_offset, bytes_left)
                 {
                     return Ok(Some(found));
                 }

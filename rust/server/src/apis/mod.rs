@@ -18,6 +18,7 @@ mod create_partitions;
 mod create_topics;
 mod delete_acls;
 mod delete_groups;
+mod delete_records;
 mod delete_topics;
 mod describe_acls;
 mod describe_client_quotas;
@@ -89,7 +90,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every served API, by key.
-static HANDLERS: [(i16, Handler); 32] = [
+static HANDLERS: [(i16, Handler); 33] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -106,6 +107,7 @@ static HANDLERS: [(i16, Handler); 32] = [
     (versions::API_VERSIONS, api_versions::handle),
     (versions::CREATE_TOPICS, create_topics::handle),
     (versions::DELETE_TOPICS, delete_topics::handle),
+    (versions::DELETE_RECORDS, delete_records::handle),
     (versions::INIT_PRODUCER_ID, init_producer_id::handle),
     (versions::OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch::handle),
     (versions::DESCRIBE_ACLS, describe_acls::handle),

@@ -261,7 +261,7 @@ impl SharedState {
             &mut random,
             data.as_ref().map(|data| (data, home)),
             engine.node_id,
-        );
+        )?;
         let group_configs = data.as_ref().map(GroupConfigs::in_data_dir).transpose()?.unwrap_or_default();
         let of_transactions = Owners::of_cluster(alone.settings.transaction_partitions(), engine.node_id);
         let followed_transactions = Arc::clone(&of_transactions);

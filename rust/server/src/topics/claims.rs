@@ -178,7 +178,7 @@ mod tests {
             data_dir::{DataConfig, DataDir},
             node_file::NODE_FILE,
         },
-        topics::{configs::TopicConfigs, disk::TOPICS_FILE, snapshot::Topic},
+        topics::{configs::TopicConfigs, snapshot::Topic},
     };
 
     const NODE: i32 = 3;
@@ -200,7 +200,7 @@ mod tests {
         let config = DataConfig::at(dir.to_owned());
         let (data, home) = DataDir::open_for_node(&config, &Settings::default(), "c", NODE).unwrap();
         let claims = Claims::find(Arc::clone(&data.store), data.text_file(NODE_FILE), NODE, home);
-        let disk = TopicDisk::new(Arc::clone(&data.store), data.text_file(TOPICS_FILE));
+        let disk = TopicDisk::new(&data).unwrap();
         (data, disk, claims)
     }
 

@@ -159,6 +159,11 @@ pub(super) struct TopicConfigs {
 }
 
 impl TopicConfigs {
+    /// Whether nothing is ever deleted, since `cleanup.policy` lacks `delete`.
+    pub fn keeps_all(&self) -> bool {
+        self.is_kept
+    }
+
     /// Reads the configuration of a request. Errors: `InvalidConfig`.
     pub fn read(asked: &[CreatableTopicConfig]) -> Result<TopicConfigs, TopicError> {
         let mut configs = TopicConfigs::default();

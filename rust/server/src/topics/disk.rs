@@ -22,10 +22,15 @@ use super::{
     CONSUMER_OFFSETS,
     configs::TopicConfigs,
     snapshot::{Table, Topic},
+    starts::{Place, STARTS_FILE, Starts},
 };
-use crate::base::{
-    owners::FIRST_NODE,
-    text_file::{TextFile, check_format, entries, escaped, summed, unescaped},
+use crate::{
+    base::{
+        error::ServerError,
+        owners::FIRST_NODE,
+        text_file::{TextFile, check_format, entries, escaped, summed, unescaped},
+    },
+    log::data_dir::DataDir,
 };
 
 /// The table's file in the data directory.
@@ -53,6 +58,7 @@ pub(super) struct OnDisk {
 pub struct TopicDisk {
     store: Arc<SegmentStore>,
     file: TextFile,
+    starts: Starts,
     partitions: Mutex<HashMap<(Uuid, i32), OnDisk>>,
 }
 
@@ -64,9 +70,30 @@ pub(super) struct Found {
 }
 
 impl TopicDisk {
-    /// Creates the topics over an open store.
-    pub fn new(store: Arc<SegmentStore>, file: TextFile) -> TopicDisk {
-        TopicDisk { store, file, partitions: Mutex::default() }
+    /// Creates the topics over an open data directory. Errors: `BadData`.
+    pub fn new(data: &DataDir) -> Result<TopicDisk, ServerError> {
+        let unreadable = |reason| {
+            data.bad(&format!(
+                "has a `{STARTS_FILE}` that cannot be read: {reason}; restore it from a copy, or remove it"
+            ))
+        };
+        let starts = Starts::read(data.text_file(STARTS_FILE)).map_err(unreadable)?;
+        let (store, file) = (Arc::clone(&data.store), data.text_file(TOPICS_FILE));
+        Ok(TopicDisk { store, file, starts, partitions: Mutex::default() })
+    }
+
+    /// Makes the first offsets of partitions durable. Errors: the file cannot be written.
+    pub(super) fn save_starts(&self, starts: &[(Place, i64)]) -> io::Result<()> {
+        let exists = |(id, index): &Place| {
+            // Also those of topics that a cluster may bring back.
+            self.store.partitions().iter().any(|info| (info.topic_id, info.partition) == (id.as_u128(), *index))
+        };
+        self.starts.save(starts, exists)
+    }
+
+    /// Removes segments below `offset`, but not those of open transactions.
+    pub(super) fn trim_below(&self, on_disk: &OnDisk, offset: i64) {
+        self.submit(Command::Trim { partition: on_disk.handle, limit_bytes: u64::MAX, below: offset }, |_| ());
     }
 
     /// Whether nothing may be written.
@@ -105,8 +132,9 @@ impl TopicDisk {
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         for PartitionInfo { handle, topic_id, partition, epoch, view, .. } in kept {
-            partitions
-                .insert((Uuid::from_u128(topic_id), partition), OnDisk { handle, epoch: epoch.unwrap_or(0), view });
+            let place = (Uuid::from_u128(topic_id), partition);
+            self.starts.apply(&place, &view);
+            partitions.insert(place, OnDisk { handle, epoch: epoch.unwrap_or(0), view });
         }
         let opens = partitions.values();
         let opens: Vec<Command> = opens.map(|at| Command::Open { partition: at.handle, epoch: at.epoch }).collect();
@@ -120,6 +148,7 @@ impl TopicDisk {
 
     /// Adds open partitions.
     pub(super) fn add(&self, found: &[((Uuid, i32), OnDisk)]) {
+        found.iter().for_each(|(place, on_disk)| self.starts.apply(place, &on_disk.view));
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).extend(found.iter().cloned());
     }
 

@@ -16,6 +16,7 @@
 //! | `metadata(&request, version, &cluster, &mut entropy)` | 0–13 | `MetadataResponse`; may create topics |
 //! | `create_topics(&request, version, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
 //! | `delete_topics(&request, version)` | 1–6 | [`Deletion`]: the response and the names that are gone, for `Coordinator::topics_deleted` |
+//! | `delete_records(&request)` | 0–2 | `DeleteRecordsResponse` |
 //! | `create_partitions(&request, version)` | 0–3 | `CreatePartitionsResponse` |
 //! | `produce(&request, version, now_ms)` | 3–13 | [`ProduceOutcome`]; with acks 0 nothing is written, and the connection is closed if `has_error`, as Kafka does |
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
@@ -62,6 +63,7 @@ mod claims;
 pub(crate) mod configs;
 mod create_partitions;
 mod create_topics;
+pub mod delete_records;
 mod delete_topics;
 mod describe_producers;
 mod disk;
@@ -79,6 +81,7 @@ mod refusal;
 pub(crate) mod retention;
 mod shared;
 mod snapshot;
+mod starts;
 mod table;
 mod transactions;
 mod verify;

@@ -70,7 +70,7 @@ impl TopicTable {
     }
 
     /// A table of a server that is a node of a cluster, with `__consumer_offsets` only: the others arrive. `data`: where
-    /// its messages are, and where that directory was used before.
+    /// its messages are, and where that directory was used before. Errors: `BadData`.
     pub fn of_cluster(
         settings: TopicSettings,
         owners: Arc<Owners>,
@@ -78,8 +78,8 @@ impl TopicTable {
         entropy: &mut impl Entropy,
         data: Option<(&DataDir, Option<Home>)>,
         node_id: i32,
-    ) -> Arc<TopicTable> {
-        let disk = data.as_ref().map(|(data, _)| TopicDisk::new(Arc::clone(&data.store), data.text_file(TOPICS_FILE)));
+    ) -> Result<Arc<TopicTable>, ServerError> {
+        let disk = data.as_ref().map(|(data, _)| TopicDisk::new(data)).transpose()?;
         // The same id on all servers.
         let id = Uuid::from_bytes(*b"__consumer_offse");
         let table = TopicTable::with(settings, owners, wakers.to_vec(), entropy, id, Vec::new(), disk);
@@ -87,7 +87,7 @@ impl TopicTable {
             let claims = Claims::find(Arc::clone(&data.store), data.text_file(NODE_FILE), node_id, home);
             let _first = table.claims.set(claims);
         }
-        table
+        Ok(table)
     }
 
     /// Makes topics those of a cluster, once.
@@ -109,7 +109,7 @@ impl TopicTable {
         wakers: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
     ) -> Result<Arc<TopicTable>, ServerError> {
-        let disk = TopicDisk::new(Arc::clone(&data.store), data.text_file(TOPICS_FILE));
+        let disk = TopicDisk::new(data)?;
         let unreadable = |reason| data.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}"));
         let found = disk.find(owners.nodes()).map_err(unreadable)?;
         let id = Uuid::from_u128(data.offsets_id);

@@ -262,6 +262,12 @@ static INIT_PRODUCER_ID: [Field; 6] = [
     Field::new("ongoing_txn_producer_id", INT64).from(6),
     Field::new("ongoing_txn_producer_epoch", INT16).from(6),
 ];
+static DELETE_RECORDS_PARTITIONS: [Field; 3] =
+    [Field::new("partition_index", INT32), Field::new("low_watermark", INT64), Field::new("error_code", INT16)];
+static DELETE_RECORDS_TOPICS: [Field; 2] =
+    [Field::new("name", STR), Field::new("partitions", Kind::Array(&Kind::Struct(&DELETE_RECORDS_PARTITIONS)))];
+static DELETE_RECORDS: [Field; 2] =
+    [Field::new("throttle_time_ms", INT32), Field::new("topics", Kind::Array(&Kind::Struct(&DELETE_RECORDS_TOPICS)))];
 static OFFSET_FOR_LEADER_EPOCH_PARTITIONS: [Field; 4] = [
     Field::new("error_code", INT16),
     Field::new("partition", INT32),
@@ -486,6 +492,7 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::API_VERSIONS => Some(&API_VERSIONS),
         versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
+        versions::DELETE_RECORDS => Some(&DELETE_RECORDS),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         versions::ADD_PARTITIONS_TO_TXN => Some(&transactions::ADD_PARTITIONS_TO_TXN_ANSWER),
         versions::ADD_OFFSETS_TO_TXN => Some(&transactions::ADD_OFFSETS_TO_TXN_ANSWER),

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use kafka_protocol::messages::{
     AlterUserScramCredentialsRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteAclsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest, DescribeClusterRequest,
-    DescribeConfigsRequest, DescribeUserScramCredentialsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    DeleteAclsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeUserScramCredentialsRequest, FetchRequest,
+    IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
     RequestHeader, WireError,
@@ -46,6 +47,7 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::METADATA => decode_body::<MetadataRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_TOPICS => decode_body::<CreateTopicsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_TOPICS => decode_body::<DeleteTopicsRequest>(key, version, &bytes()).map(drop),
+        versions::DELETE_RECORDS => decode_body::<DeleteRecordsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_PARTITIONS => decode_body::<CreatePartitionsRequest>(key, version, &bytes()).map(drop),
         versions::OFFSET_FOR_LEADER_EPOCH => {
             decode_body::<OffsetForLeaderEpochRequest>(key, version, &bytes()).map(drop)

@@ -6,18 +6,19 @@ use kafka_protocol::{
     messages::{
         AlterUserScramCredentialsRequest, ApiVersionsRequest, ConsumerGroupDescribeRequest,
         ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-        DeleteAclsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest,
-        DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, DescribeUserScramCredentialsRequest,
-        FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest,
-        InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
-        MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
-        ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
+        DeleteAclsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeAclsRequest,
+        DescribeClientQuotasRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
+        DescribeUserScramCredentialsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
+        IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+        ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+        OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
         alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
         consumer_group_heartbeat_request::TopicPartitions,
         create_acls_request::AclCreation,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_acls_request::DeleteAclsFilter,
+        delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
         delete_topics_request::DeleteTopicState,
         describe_client_quotas_request::ComponentData,
         describe_configs_request::DescribeConfigsResource,
@@ -385,6 +386,12 @@ fn topics_body(key: i16, version: i16) -> Vec<u8> {
                 DeleteTopicsRequest::default().with_topics(vec![DeleteTopicState::default().with_name(Some(topic()))])
             };
             encoded(&request, version)
+        }
+        versions::DELETE_RECORDS => {
+            let deleted = DeleteRecordsPartition::default().with_partition_index(1).with_offset(7);
+            let deleted =
+                DeleteRecordsTopic::default().with_name(topic()).with_partitions(vec![deleted.clone(), deleted]);
+            encoded(&DeleteRecordsRequest::default().with_topics(vec![deleted]), version)
         }
         versions::CONSUMER_GROUP_HEARTBEAT => {
             let owned = TopicPartitions::default().with_partitions(vec![1, 2]);
