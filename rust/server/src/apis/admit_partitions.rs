@@ -20,9 +20,6 @@ use crate::{client::reply_to::ReplyTo, node::Node};
 /// Of a partition that could be added beside one that cannot.
 pub const OPERATION_NOT_ATTEMPTED: i16 = 55;
 
-/// The first version whose senders know `TRANSACTION_ABORTABLE`.
-const ABORTABLE_SINCE: i16 = 5;
-
 /// The answers to the transactions of a request, in its order.
 struct Collected {
     missing: usize,
@@ -73,21 +70,22 @@ fn admit(
     let producer = Producer { id: producer_id.0, epoch: producer_epoch };
     let name = transactional_id.to_string();
     let result = AddPartitionsToTxnResult::default().with_transactional_id(transactional_id);
-    if verify_only {
-        let coordinators = node.all_transactions();
-        let code = |topic: &str, partition| {
-            verdict_code(coordinators.verify(&name, producer, &Participant::new(topic, partition)), version)
-        };
-        return done(result.with_topic_results(topic_results(&topics, code)));
-    }
     let unknown = |topic: &str, partition: i32| {
         let count = node.topics().partition_count(topic).unwrap_or(0);
         topic != CONSUMER_OFFSETS && !(0..count).contains(&partition)
     };
-    // Nothing is added that this server does not know: it could not tell later whether it is gone.
+    // Nothing is added that this server does not know: it could not tell later whether it is gone. Kafka does not look for
+    // the others then, either.
     if topics.iter().any(|topic| topic.partitions.iter().any(|index| unknown(&topic.name, *index))) {
         let code = |topic: &str, partition| {
             if unknown(topic, partition) { ErrorCode::UnknownTopicOrPartition.code() } else { OPERATION_NOT_ATTEMPTED }
+        };
+        return done(result.with_topic_results(topic_results(&topics, code)));
+    }
+    if verify_only {
+        let coordinators = node.all_transactions();
+        let code = |topic: &str, partition| {
+            verdict_code(coordinators.verify(&name, producer, &Participant::new(topic, partition)), version)
         };
         return done(result.with_topic_results(topic_results(&topics, code)));
     }
@@ -114,8 +112,7 @@ fn verdict_code(verdict: Verdict, version: i16) -> i16 {
     let of = |error: Error| error.code(Api::AddPartitionsToTxn, version);
     match verdict {
         Verdict::Verified => ErrorCode::None.code(),
-        Verdict::NotAdded if version >= ABORTABLE_SINCE => ErrorCode::TransactionAbortable.code(),
-        Verdict::NotAdded => of(Error::InvalidState),
+        Verdict::NotAdded => ErrorCode::TransactionAbortable.code(),
         Verdict::UnknownMapping => of(Error::UnknownMapping),
         Verdict::WrongEpoch => of(Error::Fenced),
         Verdict::Concurrent => of(Error::Concurrent),

@@ -120,18 +120,16 @@ impl Checked {
 
     /// Submits the offsets in the same turn of the node as the verdict, so that no marker comes in between.
     fn act(self, node: &mut Node, verdict: Verdict, not_added: Option<Error>) {
-        let error = match verdict {
-            Verdict::Verified => return self.submit(node),
-            Verdict::NotAdded => match not_added {
-                Some(error) => code(error),
-                None if self.reply_to.version < ABORTABLE_SINCE => ErrorCode::InvalidTxnState,
-                None => ErrorCode::TransactionAbortable,
-            },
-            Verdict::UnknownMapping => code(Error::UnknownMapping),
-            Verdict::WrongEpoch => code(Error::Fenced),
-            Verdict::Concurrent => code(Error::Concurrent),
-            Verdict::NotCoordinator => code(Error::NotCoordinator),
-            Verdict::Loading => code(Error::Loading),
+        let error = match (verdict, not_added) {
+            (Verdict::Verified, _) => return self.submit(node),
+            (_, Some(error)) if must_ask(verdict, true, false) => code(error),
+            (Verdict::NotAdded, _) if self.reply_to.version < ABORTABLE_SINCE => ErrorCode::InvalidTxnState,
+            (Verdict::NotAdded, _) => ErrorCode::TransactionAbortable,
+            (Verdict::UnknownMapping, _) => code(Error::UnknownMapping),
+            (Verdict::WrongEpoch, _) => code(Error::Fenced),
+            (Verdict::Concurrent, _) => code(Error::Concurrent),
+            (Verdict::NotCoordinator, _) => code(Error::NotCoordinator),
+            (Verdict::Loading, _) => code(Error::Loading),
         };
         let reply = Reply::Whole(self.reply_to, Beside::Refused(self.refused));
         self.request.with(|request| node.refuse_request(reply, &request, error));

@@ -82,6 +82,10 @@ impl Node {
                 done(Err(ErrorCode::UnknownTopicOrPartition));
                 continue;
             }
+            if marker.producer_epoch < 0 {
+                done(Err(ErrorCode::UnknownServerError));
+                continue;
+            }
             shared.write_marker(&topic, partition, None, marker, Box::new(done));
         }
         self.write_markers();

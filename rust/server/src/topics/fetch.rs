@@ -223,16 +223,18 @@ fn aborted(partition: &Partition, from: i64, records: &Bytes) -> Vec<AbortedTran
     partition.transactions.aborted_within(from, end).into_iter().map(shown).collect()
 }
 
+/// Errors of partitions that are not looked at.
+const UNSEEN: [ErrorCode; 3] =
+    [ErrorCode::UnknownTopicOrPartition, ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicId];
+
 fn partition_answer(
     wanted: &FetchPartition,
     read: Result<(&Partition, Bytes), ErrorCode>,
     isolation_level: i8,
 ) -> PartitionData {
     let is_committed = isolation_level == READ_COMMITTED;
-    let answer = PartitionData::default()
-        .with_partition_index(wanted.partition)
-        .with_aborted_transactions(is_committed.then(Vec::new))
-        .with_preferred_read_replica((-1).into());
+    let answer =
+        PartitionData::default().with_partition_index(wanted.partition).with_preferred_read_replica((-1).into());
     match read {
         Ok((partition, records)) => answer
             .with_aborted_transactions(is_committed.then(|| aborted(partition, wanted.fetch_offset, &records)))
@@ -242,6 +244,8 @@ fn partition_answer(
             .with_records(Some(records)),
         Err(error) => answer
             .with_error_code(error as i16)
+            // As Kafka says it: a list where it does not look at the partition.
+            .with_aborted_transactions(UNSEEN.contains(&error).then(Vec::new))
             .with_high_watermark(-1)
             .with_last_stable_offset(-1)
             .with_log_start_offset(-1)

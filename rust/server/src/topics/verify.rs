@@ -48,7 +48,8 @@ pub(super) struct Transaction<'r> {
 /// process. `adds`: it adds the partition, by the second protocol. `asks_others`: it may be another server.
 pub fn must_ask(verdict: Verdict, adds: bool, asks_others: bool) -> bool {
     match verdict {
-        Verdict::NotAdded => adds,
+        // The coordinator refuses additions with other errors while it ends the transaction.
+        Verdict::NotAdded | Verdict::UnknownMapping | Verdict::WrongEpoch => adds,
         Verdict::NotCoordinator => asks_others,
         _ => false,
     }
@@ -113,21 +114,20 @@ impl Transaction<'_> {
         let (Some(id), Some(served)) = (self.transactional_id, self.served) else {
             return refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id");
         };
-        let error = match (served.verify)(id, header.producer_id, header.producer_epoch, topic, partition) {
-            Verdict::Verified => return Ok(()),
-            Verdict::NotAdded => {
+        let verdict = (served.verify)(id, header.producer_id, header.producer_epoch, topic, partition);
+        let error = match (verdict, served.not_added) {
+            (Verdict::Verified, _) => return Ok(()),
+            (_, Some(error)) if must_ask(verdict, true, false) => error,
+            (Verdict::NotAdded, _) => {
                 let is_known = self.version >= ABORTABLE_SINCE;
                 let code = if is_known { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
-                let Some(error) = served.not_added else {
-                    return refuse(code, "Partition was not added to the transaction");
-                };
-                error
+                return refuse(code, "Partition was not added to the transaction");
             }
-            Verdict::UnknownMapping => Error::UnknownMapping,
-            Verdict::WrongEpoch => Error::Fenced,
-            Verdict::Concurrent => Error::Concurrent,
-            Verdict::NotCoordinator => Error::NotCoordinator,
-            Verdict::Loading => Error::Loading,
+            (Verdict::UnknownMapping, _) => Error::UnknownMapping,
+            (Verdict::WrongEpoch, _) => Error::Fenced,
+            (Verdict::Concurrent, _) => Error::Concurrent,
+            (Verdict::NotCoordinator, _) => Error::NotCoordinator,
+            (Verdict::Loading, _) => Error::Loading,
         };
         self.refuse(header, id, error)
     }
