@@ -43,6 +43,7 @@ PARTS = {
     "order": "Order on a connection",
     "time": "Deadlines",
     "malformed": "Malformed requests",
+    "deletions": "DeleteRecords",
 }
 HEAD = """\
 # Conformance

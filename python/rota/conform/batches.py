@@ -1,4 +1,4 @@
-"""A record batch of a transaction in bytes, as Produce carries it: magic 2, uncompressed, one record."""
+"""A record batch in bytes, as Produce carries it: magic 2, uncompressed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def batch(producer_id: int, producer_epoch: int, sequence: int, attributes: int = TRANSACTIONAL) -> bytes:
-    """One record with the value `v` and the timestamp 1 s."""
-    record = b"\x00\x00\x00\x01\x02v\x00"  # attributes, two deltas, no key, the value, no headers
-    counted = struct.pack(">hiqqqhii", attributes, 0, 1_000, 1_000, producer_id, producer_epoch, sequence, 1)
-    summed = counted + bytes([2 * len(record)]) + record
+def batch(
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    attributes: int = TRANSACTIONAL,
+    count: int = 1,
+    timestamp_ms: int = 1_000,
+) -> bytes:
+    """Records with the value `v`."""
+    # Attributes, two deltas (of less than 64), no key, the value, no headers.
+    records = b"".join(b"\x0e\x00\x00" + bytes([2 * delta]) + b"\x01\x02v\x00" for delta in range(count))
+    times = struct.pack(">hiqq", attributes, count - 1, timestamp_ms, timestamp_ms)
+    head = times + struct.pack(">qhi", producer_id, producer_epoch, sequence)
+    summed = head + struct.pack(">i", count) + records
     return struct.pack(">qiibI", 0, 9 + len(summed), -1, 2, crc32c(summed)) + summed

@@ -14,7 +14,7 @@ from rota.conform.broker import Broker, Visit
 from rota.conform.evidence import Difference, is_same
 from rota.conform.judge import BAD, REFERENCE, Verdict, judge, recorded
 from rota.conform.limits import DEFAULTS, Limits, UnfitError
-from rota.conform.probes import malformed, order, timing, transactions, versions
+from rota.conform.probes import committed, deletions, malformed, order, timing, transactions, versions
 from rota.conform.rows import Row
 from rota.conform.said import Evidence
 from rota.conform.wire import Exchange
@@ -63,8 +63,8 @@ class Options:
 
 def catalogue() -> list[Row]:
     """Every row, sorted by id."""
-    probes = (versions.rows(), malformed.rows(), order.rows(), timing.rows(), transactions.rows())
-    parts = (transcripts.rows(), matrix.rows(), *probes)
+    made = (committed, deletions, malformed, order, timing, transactions, versions)
+    parts = (transcripts.rows(), matrix.rows(), *(each.rows() for each in made))
     return sorted((row for part in parts for row in part), key=lambda row: row.id)
 
 

@@ -87,6 +87,16 @@ class Transaction:
         topics = [{"name": self.topic, "partitions": [0]}]
         return self.ask("AddPartitionsToTxn", version, self.named(producer) | {"topics": topics})
 
+    def add_many(self, version: int, producer: Producer, *, verify_only: bool) -> Fields:
+        """As brokers ask; the second partition is in no transaction unless this adds it."""
+        topics = [{"name": self.topic, "partitions": [0, 1]}]
+        one = self.named(producer) | {"verify_only": verify_only, "topics": topics}
+        (told,) = self.ask("AddPartitionsToTxn", version, {"transactions": [one]})["transactions"]
+        for topic in told["topics"]:
+            topic["partitions"].sort(key=lambda part: int(part["partition_index"]))
+        found: Fields = told
+        return found
+
     def add_offsets(self, version: int, producer: Producer) -> Fields:
         return self.ask("AddOffsetsToTxn", version, self.named(producer) | {"group_id": self.talk.group})
 
@@ -217,6 +227,8 @@ Ask = Callable[[Transaction, int, Producer], Fields]
 REQUESTS: dict[str, tuple[Ask, tuple[int, ...], str]] = {
     "InitProducerId": (Transaction.init, (3, 4, 5), "3.1"),
     "AddPartitionsToTxn": (Transaction.add, (0, 2, 3), "3.2"),
+    "AddPartitionsToTxn add": (partial(Transaction.add_many, verify_only=False), (4, 5), "6"),
+    "AddPartitionsToTxn verify": (partial(Transaction.add_many, verify_only=True), (4, 5), "6"),
     "AddOffsetsToTxn": (Transaction.add_offsets, (0, 2, 3, 4), "3.2"),
     "EndTxn commit": (partial(Transaction.end, is_commit=True), (1, 2, 3, 4, 5), "3.3"),
     "EndTxn abort": (partial(Transaction.end, is_commit=False), (1, 2, 3, 4, 5), "3.3"),
@@ -357,6 +369,35 @@ def _all_or_nothing(of: Transaction) -> None:
         of.talk.show(f"AddPartitionsToTxn v{version} with partitions that do not exist", *codes, of.state())
 
 
+def _batched(of: Transaction) -> None:
+    """Several transactions in one request, as brokers send them: each has an answer of its own."""
+    _ongoing(of)
+    unknown = {"transactional_id": f"{of.id}-unknown", "producer_id": NOBODY[0], "producer_epoch": 0}
+    plans: dict[str, list[Fields]] = {
+        "a partition that does not exist": [{"name": of.topic, "partitions": [0, 1, 99]}],
+        "a topic that does not exist": [{"name": f"{of.topic}-nosuch", "partitions": [0]}],
+        "a partition of groups": [{"name": "__consumer_offsets", "partitions": [0]}],
+        "a topic twice": [{"name": of.topic, "partitions": [0]}, {"name": of.topic, "partitions": [2]}],
+        "no topics": [],
+    }
+    for verify_only in (True, False):
+        for version in (4, 5):
+            for says, topics in plans.items():
+                names = (unknown, of.named(of.producer))
+                asked = [each | {"verify_only": verify_only, "topics": topics} for each in names]
+                told = of.ask("AddPartitionsToTxn", version, {"transactions": asked})
+                found = sorted(
+                    f"{of.talk.named(each['transactional_id'])} {of.talk.named(topic['name'])}"
+                    f"-{part['partition_index']} {error_name(part['error_code'])}"
+                    for each in told["transactions"]
+                    for topic in each["topics"]
+                    for part in topic["partitions"]
+                )
+                word = "verify" if verify_only else "add"
+                step = f"AddPartitionsToTxn v{version} {word} with {says}"
+                of.talk.show(step, error_name(told["error_code"]), *found, of.state())
+
+
 def _checks(of: Transaction) -> None:
     """What is refused before the id is looked up."""
     asked = {"transactional_id": of.id, "transaction_timeout_ms": TIMEOUT_MS, "producer_id": -1, "producer_epoch": -1}
@@ -448,6 +489,7 @@ SESSIONS: dict[str, tuple[str, str, Callable[[Transaction], None]]] = {
     "late-end": ("an end that is late by a transaction", "3.3", _late_end),
     "fenced": ("a new producer fences the one before", "3.1", _fenced),
     "all-or-nothing": ("one partition that cannot be added keeps the others out", "3.2", _all_or_nothing),
+    "batched": ("several transactions in a request of a broker", "6", _batched),
     "checks": ("requests that are refused by themselves", "3.1", _checks),
     "listed": ("filters of ListTransactions", "3.5", _listed),
     "producers": ("producers of a partition", "10.4", _producers),
