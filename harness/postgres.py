@@ -102,6 +102,17 @@ class Postgres:
                 raise AssertionError(self.log.read_text(errors="replace")[-2_000:])
             time.sleep(0.05)
 
+    def promote(self) -> None:
+        """Make a copy a server that takes writes, and wait until it is one."""
+        assert self.sql("SELECT pg_promote()") == "t", self.log.read_text(errors="replace")[-2_000:]
+
+    def follow(self, primary: Postgres, by: int) -> None:
+        """Become a copy of that server, which is reached over another port, whatever this one had."""
+        assert self.running is None
+        shutil.rmtree(self._data)
+        self._follows, self._by, self._made = primary, by, False
+        self.start()
+
     def signal(self, number: int) -> None:
         """Send a signal to the server and all its sessions."""
         if self.running is not None:

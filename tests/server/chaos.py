@@ -164,6 +164,11 @@ def full(scene: Scene) -> None:
     fleet.operate("mend")
 
 
+def failover(scene: Scene) -> None:
+    """PostgreSQL's primary is gone for good, and an operator promotes its standby."""
+    scene.fleet.fail_over(scene.leader(), scene.chance.uniform(0, 2 * TTL_S))
+
+
 # ---- faults of links
 
 
@@ -276,7 +281,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 OF_ENGINE: Mapping[str, Mapping[str, Fault]] = {
     "etcd": {"full": full},
-    "postgresql": {"far from the standby": far_from_standby},
+    "postgresql": {"far from the standby": far_from_standby, "failover": failover},
 }
 """Faults that only one engine has."""
 CUTS: Mapping[str, Fault] = {

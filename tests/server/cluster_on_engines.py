@@ -121,6 +121,8 @@ class Fleet:
     ports: list[int] = field(default_factory=list)
     cuts: list[tuple[str, str]] = field(default_factory=list)
     links: Links = field(default_factory=Links)
+    replication: dict[int, int] = field(default_factory=dict)
+    """Of PostgreSQL: the port of each member, and the one over which the other member copies it."""
     kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     engine: str = ""
     """The URL of the engine without links."""
@@ -165,6 +167,18 @@ class Fleet:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
+
+    def fail_over(self, at: int, after_s: float) -> None:
+        """PostgreSQL's primary, the member at this place, is gone for good. Later its standby takes its place, and gets
+        a standby of its own."""
+        old, new = self.members[at], self.members[1 - at]
+        assert isinstance(old, Postgres)
+        assert isinstance(new, Postgres)
+        old.kill()
+        time.sleep(after_s)
+        new.promote()
+        old.follow(new, self.replication[new.port])
+        new.wait_for(old)
 
     def operate(self, *words: str) -> None:
         """`rota cluster`."""
@@ -214,6 +228,7 @@ class Fleet:
         soon = ["wal_retrieve_retry_interval=200ms"]
         standby = self.kept.enter_context(Postgres(soon, name=STANDBY, follows=primary, by=port))
         self.members += [primary, standby]
+        self.replication = {primary.port: port, standby.port: self.links.add(STANDBY, ("127.0.0.1", standby.port))[1]}
         primary.wait_for(standby)
         addresses = [("127.0.0.1", primary.port), ("127.0.0.1", standby.port)]
         return addresses, "postgres://postgres@{}/postgres?schema=faults"

@@ -1,6 +1,9 @@
 //! A line: requests to the host that takes writes, over one connection at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use crate::{
     failure::Failure,
@@ -9,6 +12,10 @@ use crate::{
     url::Config,
 };
 
+/// Between two attempts to connect while they fail.
+const PAUSE_MIN: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+
 /// What all lines share.
 #[derive(Debug)]
 pub struct Shared {
@@ -16,6 +23,8 @@ pub struct Shared {
     pub config: Config,
     trouble: Mutex<Option<String>>,
     durability: Mutex<Option<Durability>>,
+    /// The pause before the next attempt to connect; `None`: the last one succeeded.
+    pause: tokio::sync::Mutex<Option<Duration>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -25,7 +34,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Shared {
     /// Of an engine to which nothing was sent yet.
     pub fn new(config: Config) -> Arc<Shared> {
-        Arc::new(Shared { config, trouble: Mutex::default(), durability: Mutex::default() })
+        let (trouble, durability, pause) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Shared { config, trouble, durability, pause })
     }
 
     /// Why the last call had no answer; `None` if it had one.
@@ -44,8 +54,25 @@ impl Shared {
         lock(&self.durability).clone()
     }
 
-    /// Connects to the host that takes writes.
+    /// Connects to the host that takes writes. While this fails, as before a standby is promoted, one line tries at a time,
+    /// and not at once again: the connections that a standby has are few.
     pub async fn connect(&self, isolation: Isolation) -> Result<Arc<Session>, Failure> {
+        let mut pause = self.pause.lock().await;
+        let Some(failed) = *pause else {
+            drop(pause);
+            let session = self.attempt(isolation).await;
+            if session.is_err() {
+                self.pause.lock().await.get_or_insert(PAUSE_MIN);
+            }
+            return session;
+        };
+        tokio::time::sleep(failed).await;
+        let session = self.attempt(isolation).await;
+        *pause = session.is_err().then(|| PAUSE_MAX.min(failed * 2));
+        session
+    }
+
+    async fn attempt(&self, isolation: Isolation) -> Result<Arc<Session>, Failure> {
         let session = Session::of_cluster(&self.config, isolation).await?;
         *lock(&self.durability) = Some(session.durability.clone());
         Ok(Arc::new(session))
@@ -84,5 +111,39 @@ impl Line {
         if kept.as_ref().is_some_and(|session| Arc::ptr_eq(session, failed)) {
             *kept = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const LINES: u32 = 8;
+    const OUTAGE: Duration = Duration::from_secs(20);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_takes_no_writes_is_not_flooded_with_connections() {
+        // Nobody listens there.
+        let config = Config::parse("postgres://rota@127.0.0.1:1/rota", None).expect("a URL");
+        let (shared, until) = (Shared::new(config), Instant::now() + OUTAGE);
+        let attempts = (0..LINES).map(|_| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                let mut failed = 0;
+                while let Ok(attempt) = timeout(until - Instant::now(), shared.connect(Isolation::Snapshot)).await {
+                    assert!(attempt.is_err());
+                    failed += 1;
+                }
+                failed
+            })
+        });
+        let mut failed = 0;
+        for line in attempts.collect::<Vec<_>>() {
+            failed += line.await.expect("it ends");
+        }
+        let most = LINES + (OUTAGE.as_millis() / PAUSE_MAX.as_millis()) as u32 + 5;
+        assert!((10..=most).contains(&failed), "{failed} attempts, at most {most} expected");
     }
 }
