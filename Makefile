@@ -58,7 +58,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 
 kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
 	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py
+
+histories: develop ## kill a server 500 times under transactions with late duplicates: no anomaly in the histories (ROTA_HISTORY_KILLS=..., ROTA_SEED=...)
+	ROTA_HISTORY_KILLS=$${ROTA_HISTORY_KILLS:-500} $(BIN)/python -m pytest -s tests/server/test_transaction_histories.py
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
@@ -234,6 +237,11 @@ chaos: develop ## faults of servers, engines and networks, N each; what ignores 
 		$(BIN)/python -m tests.server.chaos --engine $$run --faults $(or $(FAULTS),1000) --seed $(SEED) $(if $(shell command -v go),--porcupine) \
 			--json "build/chaos/$${run/ --/-}.json"; \
 	done
+
+bench-transactions: wheel ## time transactions and the start with 100,000 transactional ids, compared with Kafka, release build (6 min; JDK, Maven)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	build/bench/bin/python -m benches.transactions $(BENCH_ARGS)
 
 bench-cluster: wheel ## time takeovers and commits of several servers over etcd, release build (5 min; BENCH_ARGS='kill commits'; etcd)
 	$(PYTHON) -m venv build/bench

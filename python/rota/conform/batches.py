@@ -25,10 +25,13 @@ def batch(
     attributes: int = TRANSACTIONAL,
     count: int = 1,
     timestamp_ms: int = 1_000,
+    value: bytes = b"v",
 ) -> bytes:
-    """Records with the value `v`."""
-    # Attributes, two deltas (of less than 64), no key, the value, no headers.
-    records = b"".join(b"\x0e\x00\x00" + bytes([2 * delta]) + b"\x01\x02v\x00" for delta in range(count))
+    """Records with the same value, of at most 57 bytes."""
+    # Length, attributes, two deltas, no key, the value, no headers. Lengths and deltas are less than 64.
+    end = b"\x01" + bytes([2 * len(value)]) + value + b"\x00"
+    length = bytes([2 * (3 + len(end))])
+    records = b"".join(length + b"\x00\x00" + bytes([2 * delta]) + end for delta in range(count))
     times = struct.pack(">hiqq", attributes, count - 1, timestamp_ms, timestamp_ms)
     head = times + struct.pack(">qhi", producer_id, producer_epoch, sequence)
     summed = head + struct.pack(">i", count) + records

@@ -148,7 +148,9 @@ impl TopicDisk {
 
     /// Adds open partitions.
     pub(super) fn add(&self, found: &[((Uuid, i32), OnDisk)]) {
-        found.iter().for_each(|(place, on_disk)| self.starts.apply(place, &on_disk.view));
+        for (place, on_disk) in found {
+            self.starts.apply(place, &on_disk.view);
+        }
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).extend(found.iter().cloned());
     }
 

@@ -134,6 +134,13 @@ mod tests {
     }
 
     fn write(topics: &mut Topics, producer: Option<(i64, i16, i32)>) -> i16 {
+        let (code, waiting) = begin_to_write(topics, producer);
+        settle(topics, waiting);
+        code
+    }
+
+    /// The error, and the appends in flight.
+    fn begin_to_write(topics: &mut Topics, producer: Option<(i64, i16, i32)>) -> (i16, Vec<AppendToken>) {
         let mut writer = BatchWriter::default();
         (writer.producer, writer.is_transactional) = (producer, producer.is_some());
         writer.push(1_000, None, Some(&[7; 100]));
@@ -145,8 +152,8 @@ mod tests {
         let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
         let served = Served { verify: &verify, has_second_protocol: false, asks_others: false, not_added: None };
         let outcome = topics.produce_verified(&request, 9, Some(served), 1_000);
-        settle(topics, outcome.waiting.iter().map(|(_, _, token)| *token).collect());
-        outcome.response.responses[0].partition_responses[0].error_code
+        let waiting = outcome.waiting.iter().map(|(_, _, token)| *token).collect();
+        (outcome.response.responses[0].partition_responses[0].error_code, waiting)
     }
 
     fn end(topics: &mut Topics, producer_id: i64, is_commit: bool) {
@@ -175,6 +182,24 @@ mod tests {
         let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix)).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_durable_batch_of_a_transaction_is_not_stable_before_its_transaction_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(write(&mut topics, None), 0);
+        let (code, waiting) = begin_to_write(&mut topics, Some((A, 0, 0)));
+        assert_eq!(code, 0);
+        while topics.log_end("t", 0) != Some(2) {
+            thread::yield_now();
+        }
+        assert_eq!(seen(&topics), (2, 1, Vec::new()), "the store is ahead of this thread");
+        settle(&mut topics, waiting);
+        assert_eq!(seen(&topics), (2, 1, Vec::new()));
+        assert_eq!(write(&mut topics, None), 0);
+        end(&mut topics, A, true);
+        assert_eq!(seen(&topics), (4, 4, Vec::new()));
     }
 
     #[test]

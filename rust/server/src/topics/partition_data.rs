@@ -38,6 +38,8 @@ pub(super) struct DiskRecords {
     pub knows_producers: bool,
     /// Number of batches in flight.
     pub in_flight: u64,
+    /// The offset of the oldest batch in flight. Readers may see it before its end is handled here.
+    pub settled_offset: i64,
     /// Why nothing more is appended: a batch failed, and later ones must not take its offsets.
     pub stopped: Option<Arc<str>>,
     /// Whether only a restart helps.
@@ -54,6 +56,7 @@ impl DiskRecords {
             next_offset,
             knows_producers: false,
             in_flight: 0,
+            settled_offset: next_offset,
             stopped: None,
             is_stopped_for_good: false,
             has_transactions: false,
@@ -148,6 +151,14 @@ impl Records {
         match self {
             Records::Memory(log) => log.next_offset(),
             Records::Disk(disk) => disk.on_disk.view.next_offset(),
+        }
+    }
+
+    /// Returns the end of the records whose transactions are known.
+    pub fn settled_offset(&self) -> i64 {
+        match self {
+            Records::Disk(disk) if disk.in_flight > 0 => disk.settled_offset.min(self.next_offset()),
+            _ => self.next_offset(),
         }
     }
 

@@ -261,6 +261,9 @@ impl Topics {
                     partition.observe(&batch.at(*base_offset), owner.disk.as_ref());
                 }
                 if let Records::Disk(disk) = &mut partition.log {
+                    if let Ok(base_offset) = &result {
+                        disk.settled_offset = batch.at(*base_offset).header.last_offset() + 1;
+                    }
                     disk.ended(&result, &mut partition.producers);
                 }
                 let watches = std::mem::take(&mut partition.watches);
@@ -322,6 +325,9 @@ impl Appends {
         let Some(next_offset) = count.and_then(|count| base_offset.checked_add(count)) else {
             return refuse(ErrorCode::InvalidRecord, "the batch has no records");
         };
+        if disk.in_flight == 0 {
+            disk.settled_offset = base_offset;
+        }
         disk.next_offset = next_offset;
         disk.in_flight += 1;
         let mut bytes = batch.bytes().to_vec();

@@ -43,8 +43,9 @@ impl Partition {
         }
     }
 
-    /// Returns the offset below which every transaction is decided and durable. Never below the log's start.
+    /// Returns the offset below which every transaction is decided and durable. Never below the log's start. What the disk
+    /// has made durable counts when it was observed.
     pub(super) fn last_stable_offset(&self) -> i64 {
-        self.transactions.last_stable_offset(self.log.next_offset()).max(self.log.first_offset())
+        self.transactions.last_stable_offset(self.log.settled_offset()).max(self.log.first_offset())
     }
 }
