@@ -31,6 +31,15 @@ def test_as_many_states_are_visited_as_are_asked_for() -> None:
     assert 20 * bounds <= int(few.figures["states"]) < 400 * bounds <= int(more.figures["states"])
 
 
+def test_one_protocol_is_explored_alone() -> None:
+    found = {
+        name: exploration.run(Effort(processes=2, states=20), lambda *_: None, name) for name in exploration.PROTOCOLS
+    }
+    newer = {name: report.figures["of the newer protocol"] for name, report in found.items()}
+    assert newer == {"classic": 0, "consumer": found["consumer"].figures["states"]}
+    assert int(found["classic"].figures["states"]) > 0
+
+
 def test_a_violation_is_shown_with_what_the_core_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> dict[str, Any]:
         way = WAY + "+0ms\nstored\na' Heartbeat id=$nobody generation=1\n"

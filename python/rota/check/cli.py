@@ -217,7 +217,10 @@ def explore(
     as_json: AsJson = False,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, metavar="N", help="States per bound (default 500,000; 8,000 with --quick)."),
+        typer.Option("--states", min=1, metavar="N", help="States per bound (default 200,000; 8,000 with --quick)."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="NAME", help="classic or consumer only (default: both).")
     ] = None,
     jobs: Jobs = None,
 ) -> None:
@@ -228,9 +231,12 @@ def explore(
     Examples:
       rota check exploration
       rota check exploration --states 5000000 --json
+      rota check exploration --protocol consumer
     """
+    if protocol is not None and protocol not in exploration.PROTOCOLS:
+        fail(MISUSED, f"--protocol is `{protocol}`: give classic or consumer")
     asked = replace(effort(quick, 0, None, jobs), states=states)
-    end([checked("exploration", exploration.run, asked, [])], [], as_json)
+    end([checked("exploration", partial(exploration.run, protocol=protocol), asked, [])], [], as_json)
 
 
 @app.command("proofs")

@@ -16,11 +16,17 @@ FIRST_OF_NEWER = "consumers"
 """The first bounds of the newer protocol."""
 
 
-def run(effort: Effort, progress: Progress) -> Report:
-    """Explores within each of the bounds until so many states are known, or something does not hold."""
+PROTOCOLS = ("classic", "consumer")
+
+
+def run(effort: Effort, progress: Progress, protocol: str | None = None) -> Report:
+    """Explores within each of the bounds, or those of one of PROTOCOLS, until so many states are known, or something does
+    not hold."""
     began = time.perf_counter()
     names = _rota.exploration_bounds()
     newer = names[names.index(FIRST_OF_NEWER) :] if FIRST_OF_NEWER in names else []
+    if protocol is not None:
+        names = [name for name in names if (name in newer) == (protocol == "consumer")]
     states_max = effort.states or (STATES_QUICKLY if effort.quick else STATES)
     states = newer_states = transitions = whole = 0
     cells: set[str] = set()
