@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -94,13 +95,14 @@ def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
             Effort(quick=True, seed=7, steps=60, processes=3, protocol="consumer"),
         ),
         (["exploration", "--states", "90", "--jobs", "3"], Effort(processes=3, states=90)),
+        (["exploration", "--protocol", "consumer", "--jobs", "3"], Effort(processes=3, protocol="consumer")),
     ],
 )
 def test_the_options_reach_the_engine(command: list[str], effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Effort] = []
 
-    def run(effort: Effort, _progress: Progress) -> Report:
-        asked.append(effort)
+    def run(effort: Effort, _progress: Progress, protocol: str | None = None) -> Report:
+        asked.append(effort if protocol is None else replace(effort, protocol=protocol))
         return GOOD
 
     for asked_for in (engine, exploration):

@@ -20,8 +20,7 @@ PROTOCOLS = ("classic", "consumer")
 
 
 def run(effort: Effort, progress: Progress, protocol: str | None = None) -> Report:
-    """Explores within each of the bounds, or those of one of PROTOCOLS, until so many states are known, or something does
-    not hold."""
+    """Explores within the bounds of both PROTOCOLS, or of one. Ends with so many states, or with what does not hold."""
     began = time.perf_counter()
     names = _rota.exploration_bounds()
     newer = names[names.index(FIRST_OF_NEWER) :] if FIRST_OF_NEWER in names else []
