@@ -10,6 +10,7 @@ mod checks;
 mod client;
 mod event;
 mod events;
+pub(crate) mod rules;
 mod settle;
 mod situations;
 mod world;

@@ -9,7 +9,7 @@ use rota_core::{
         partitions::Partition,
         topics::TopicMetadata,
     },
-    embedded::{self, Assignment, Subscription},
+    embedded::{self, Subscription},
     inspect::Operation,
     purgatory::OpId,
     response::Answer,
@@ -19,6 +19,7 @@ use super::{
     bounds::Bounds,
     client::{Asked, Client, Listed, Partitions, Said, Speaks},
     event::{Event, Fate},
+    rules,
 };
 
 /// The group.
@@ -69,9 +70,9 @@ impl Effects {
     }
 }
 
-fn identified(partitions: &[embedded::TopicPartitions]) -> Partitions {
-    let id = |name: &str| TOPICS.iter().find(|(known, _)| *known == name).map_or(0, |(_, id)| *id);
-    partitions.iter().flat_map(|of| of.partitions.iter().map(|index| (id(&of.topic), *index))).collect()
+/// The id of a topic; 0: there is no such topic.
+pub fn topic_id(name: &str) -> u128 {
+    TOPICS.iter().find(|(known, _)| *known == name).map_or(0, |(_, id)| *id)
 }
 
 /// Partitions as the embedded protocol lists them.
@@ -85,14 +86,14 @@ pub fn named(partitions: &Partitions) -> Vec<embedded::TopicPartitions> {
 
 /// What an assignment says; empty bytes say nothing.
 pub fn assigned(bytes: &[u8]) -> Partitions {
-    let said = embedded::decode_assignment(bytes);
-    said.map(|Assignment { partitions, .. }| identified(&partitions)).unwrap_or_default()
+    rules::assigned(bytes, &topic_id)
 }
 
 /// What metadata reports as owned.
 pub fn reported(bytes: &[u8]) -> Partitions {
     let said = embedded::decode_subscription(bytes);
-    said.map(|Subscription { owned_partitions, .. }| identified(&owned_partitions)).unwrap_or_default()
+    said.map(|Subscription { owned_partitions, .. }| rules::identified(&owned_partitions, &topic_id))
+        .unwrap_or_default()
 }
 
 impl Sink for Effects {
