@@ -102,7 +102,8 @@ impl Coordinator {
     fn wait_for_target(&self, group: &ConsumerGroup) -> Wait {
         let interval_ms = i64::from(self.timing_of(&group.id).assignment_interval_ms);
         // The time of a damaged record may be any number.
-        let left_ms = group.target_timestamp_ms().saturating_add(interval_ms).saturating_sub(self.clock.wall_ms);
+        let age_ms = self.clock.wall_ms.saturating_sub(group.target_timestamp_ms());
+        let left_ms = if age_ms < 0 { 0 } else { interval_ms.saturating_sub(age_ms) };
         let until_ms = self.clock.mono_ms.saturating_add_signed(left_ms);
         Wait::plain(Waiting::Target, until_ms)
     }

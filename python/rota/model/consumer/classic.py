@@ -17,6 +17,7 @@ from rota.model.consumer.data import (
     Group,
     Member,
     holder,
+    metadata,
 )
 from rota.model.consumer.heartbeat import found, is_target_due, settle, stepped
 from rota.model.consumer.queue import is_writing, wait
@@ -169,8 +170,10 @@ def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
     s = arm_session(s, group.group_id, member.member_id)
     busy = {p for each in group.members.values() if each.member_id != member.member_id for p in each.held}
     is_released = member.state == UNRELEASED and not busy & (member.target or frozenset())
-    # No other request computes the target that is due (departure D22).
-    owes_target = is_target_due(group, s) and all(each.classic for each in group.members.values())
+    # No other request looks at topics that have changed, or computes the target that is due (departure D22).
+    is_outdated = group.is_stale and metadata(group, s.topics) != group.metadata
+    is_alone = all(each.classic for each in group.members.values())
+    owes_target = is_alone and (is_outdated or is_target_due(group, s))
     if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released or owes_target:
         return emit(_owes_join(s, group.group_id, member), HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS"))
     return emit(s, HeartbeatAnswer(ticket, NONE))

@@ -199,7 +199,8 @@ def _bumped(work: Work, s: State, assignor: str) -> Work:
 def is_target_due(group: Group, s: State) -> bool:
     """Whether the target is behind, and the interval allows another (§7.1)."""
     interval_ms = setting_ms(s, group.group_id, "consumer.assignment.interval.ms")
-    is_early = group.target_ms and interval_ms and s.wall_ms - group.target_ms < interval_ms
+    # A clock that was put back counts as a long time (departure D26).
+    is_early = group.target_ms and 0 <= s.wall_ms - group.target_ms < interval_ms
     return group.epoch != group.target_epoch and not is_early
 
 

@@ -49,7 +49,8 @@ impl ConsumerGroup {
     /// Whether there is reason for a new target, and the last one is old enough (docs/consumer-protocol.md §7.1).
     pub fn is_target_due(&self, now: Now, interval_ms: i32) -> bool {
         let age_ms = now.wall_ms.saturating_sub(self.target_timestamp_ms());
-        let is_old_enough = self.target_timestamp_ms() == 0 || age_ms >= i64::from(interval_ms);
+        // A clock that was put back counts as a long time (departure D26).
+        let is_old_enough = self.target_timestamp_ms() == 0 || age_ms < 0 || age_ms >= i64::from(interval_ms);
         self.epoch() > self.target_epoch() && is_old_enough
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     checks::JOIN,
-    heartbeat::{Joining, renew_session, uuid_text},
+    heartbeat::{Joining, METADATA_REFRESH_MS, renew_session, uuid_text},
     removal::remove,
     writes::{Draft, answer_leave},
 };
@@ -229,9 +229,10 @@ impl Coordinator {
         if generation != member.epoch() {
             return Some(ErrorCode::IllegalGeneration);
         }
-        let rejoins = group.must_rejoin(&id, member) || self.is_only_a_join_due(group, now);
+        let rejoins = group.must_rejoin(&id, member);
         let session_ms = member.subscription.as_deref().map_or(0, session_timeout_ms);
         let group_id = Arc::clone(&group.id);
+        let rejoins = rejoins || self.is_only_a_join_due(&group_id, now);
         self.renew_session(now, &group_id, &id, session_ms);
         if !rejoins {
             return Some(ErrorCode::None);
@@ -240,10 +241,24 @@ impl Coordinator {
         Some(ErrorCode::RebalanceInProgress)
     }
 
-    /// Whether a new target is due that only a JoinGroup computes: no consumer member is left to send a heartbeat.
-    fn is_only_a_join_due(&self, group: &ConsumerGroup, now: Now) -> bool {
-        group.is_target_due(now, self.timing_of(&group.id).assignment_interval_ms)
-            && group.is_classic_without(&BTreeSet::new())
+    /// Whether a new target is due that only a JoinGroup computes, or topics have changed that only a JoinGroup looks at: no
+    /// consumer member is left to send a heartbeat.
+    fn is_only_a_join_due(&mut self, group_id: &str, now: Now) -> bool {
+        let interval_ms = self.timing_of(group_id).assignment_interval_ms;
+        let Some(group) = self.consumer_groups.get(group_id) else { return false };
+        let is_target_due = group.is_target_due(now, interval_ms);
+        let is_known = group.metadata_until_ms > now.mono_ms;
+        if is_known && !is_target_due || !group.is_classic_without(&BTreeSet::new()) {
+            return false;
+        }
+        let is_same = is_known || group.subscribed_hash(&self.topics) == group.metadata_hash();
+        if is_same
+            && !is_known
+            && let Some(group) = self.consumer_groups.get_mut(group_id)
+        {
+            group.metadata_until_ms = now.after(METADATA_REFRESH_MS);
+        }
+        is_target_due || !is_same
     }
 
     /// A member that is heard has a whole session, also if the last one has ended while a batch was in flight.

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How long a metadata hash needs no check if nothing is heard of its topics.
-const METADATA_REFRESH_MS: u64 = i32::MAX as u64;
+pub(super) const METADATA_REFRESH_MS: u64 = i32::MAX as u64;
 
 /// A timeout that the request does not change.
 const UNCHANGED: i32 = -1;

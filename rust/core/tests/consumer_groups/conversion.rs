@@ -144,6 +144,23 @@ fn policies_allow_each_direction_by_itself() {
     }
 }
 
+/// No consumer member is left whose heartbeat would look at the topics (departure D22).
+#[test]
+fn a_topic_that_grows_sends_classic_members_back_when_no_other_is_left() {
+    let mut g = mixed(policy(Migration::Upgrade));
+    g.send(&beat("m1", -1));
+    assert_eq!(heartbeat(&mut g, "A", None, 3), "27");
+    assert_eq!(rejoin(&mut g, "A", None, "012"), "4 leader= of 0");
+    assert_eq!(sync(&mut g, "A", None, 4), "[foo:012345]");
+    g.change_topic("foo", 1, 6);
+    assert_eq!(heartbeat(&mut g, "A", None, 4), "0", "it is as it was");
+    g.change_topic("foo", 1, 8);
+    assert_eq!(heartbeat(&mut g, "A", None, 4), "27");
+    assert_eq!(rejoin(&mut g, "A", None, "012345"), "5 leader= of 0");
+    assert_eq!(sync(&mut g, "A", None, 5), "[foo:01234567]");
+    assert_eq!(heartbeat(&mut g, "A", None, 5), "0");
+}
+
 #[test]
 fn a_policy_that_is_disabled_keeps_classic_members_out() {
     let mut g = Scene::new(policy(Migration::Disabled));

@@ -94,6 +94,20 @@ fn a_target_that_is_not_due_is_waited_for() {
     assert_eq!((last.began_ms, last.joined_ms, last.settled_ms), (1_300, Some(2_000), None));
 }
 
+/// The wall clock was put back, or the target was computed by a node whose clock was ahead (departure D26).
+#[test]
+fn a_target_of_a_time_to_come_does_not_delay_the_next() {
+    let mut g = Scene::new(settings(1_000));
+    g.send(&join("m1", FOO));
+    g.now_ms += 300;
+    g.send(&join("m2", FOO));
+    g.wall_ms -= 3_600_000;
+    g.tick();
+    assert_eq!(waits(&g)[0], "Target until 1300");
+    assert_eq!(g.send(&beat("m1", 2)), "2 [foo:012]");
+    assert_eq!(g.state(), "Reconciling G3 T3");
+}
+
 #[test]
 fn a_static_member_that_is_away_is_waited_for_until_its_session_ends() {
     let mut g = Scene::new(settings(0));

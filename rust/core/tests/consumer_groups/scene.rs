@@ -155,6 +155,8 @@ pub struct Scene {
     pub coordinator: Coordinator,
     pub effects: Effects,
     pub now_ms: u64,
+    /// What the wall clock shows more than that.
+    pub wall_ms: i64,
     tickets: u64,
     seen: usize,
     ended: usize,
@@ -186,7 +188,8 @@ impl Scene {
             coordinator.replay(&rota_core::LogEntry { offset, timestamp_ms: 0, record: record.clone() });
         }
         let effects = Effects::default();
-        let mut scene = Scene { coordinator, effects, now_ms: 1_000, tickets: 0, seen: 0, ended: 0 };
+        let wall_ms = 1_700_000_000_000;
+        let mut scene = Scene { coordinator, effects, now_ms: 1_000, wall_ms, tickets: 0, seen: 0, ended: 0 };
         let now = scene.now();
         let topics: Vec<TopicMetadata> = TOPICS.iter().map(|(name, id, count)| topic(name, *id, *count)).collect();
         scene.coordinator.topics_changed(&topics, now);
@@ -200,7 +203,7 @@ impl Scene {
     }
 
     pub fn now(&self) -> Now {
-        Now { mono_ms: self.now_ms, wall_ms: 1_700_000_000_000 + self.now_ms as i64 }
+        Now { mono_ms: self.now_ms, wall_ms: self.wall_ms + self.now_ms as i64 }
     }
 
     /// Submits a request; its appends are left in flight.

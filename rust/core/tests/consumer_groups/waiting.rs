@@ -146,7 +146,7 @@ fn a_failed_append_gives_a_member_the_time_to_give_partitions_up_again() {
 }
 
 #[test]
-fn a_damaged_time_of_the_target_is_shown_as_far_away() {
+fn a_damaged_time_of_the_target_delays_nothing() {
     for timestamp_ms in [i64::MAX, i64::MIN] {
         let mut g = Scene::new(settings(1_000));
         g.send(&join("m1", FOO));
@@ -156,7 +156,7 @@ fn a_damaged_time_of_the_target_is_shown_as_far_away() {
         log.push(Record::Consumer { group_id: "g".into(), about });
         let g = Scene::from_log(ConsumerConfig { session_timeout_ms: 45_000, ..settings(1_000) }, &log);
         let waiting = g.coordinator.explain("g", g.now_ms).unwrap().waiting;
-        assert_eq!(waiting[0].until_ms > 1 << 62, timestamp_ms > 0, "{waiting:?}");
+        assert!(waiting[0].until_ms <= g.now_ms, "{waiting:?}");
     }
 }
 
