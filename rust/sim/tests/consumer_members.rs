@@ -502,6 +502,23 @@ fn a_topic_that_no_broker_knows_is_looked_up_until_one_does() {
     assert_eq!(told(&room, 0), [('+', 2), ('+', 1)]);
 }
 
+/// The coordinator may take the heartbeat for an acknowledgment, and give the partitions to another member.
+#[test]
+fn what_a_heartbeat_in_flight_does_not_report_is_taken_over_behind_its_answer() {
+    let mut room = Household::new(&[("t", 2)]);
+    room.add(member(0));
+    let hidden = room.ids.remove(&1).expect("the topic");
+    room.happen(0, topics(&["t"]));
+    room.clients[0].misses = Some(is_beat);
+    room.pass(HEARTBEAT_MS + 500);
+    assert_eq!(beats(&room, 0).last(), Some(&full(2, &[])), "it has no answer");
+    room.ids.insert(1, hidden);
+    room.pass(2_000);
+    assert!(room.clients[0].holds.is_empty());
+    room.clients[0].misses = None;
+    settle(&mut room, &[0]);
+}
+
 #[test]
 fn a_topic_that_is_created_again_is_given_up_and_taken_over() {
     let mut room = group(2, 1);

@@ -27,6 +27,11 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Returns the partitions that it names.
+    pub fn held(&self) -> &BTreeSet<IdPartition> {
+        &self.held
+    }
+
     /// Whether it names exactly these partitions.
     pub fn is_held(&self, held: &BTreeSet<IdPartition>) -> bool {
         self.held == *held
@@ -112,12 +117,14 @@ impl Member {
             assignor: self.config.remote_assignor().filter(|_| everything).map(str::to_owned),
             owned: is_new(|known, report| known.held == report.held).then(|| by_topic(&report.held)),
         };
+        let named_held = heartbeat.owned.is_some();
         let body = Request::ConsumerGroupHeartbeat(heartbeat);
         if self.ask(Purpose::Heartbeat, body, u64::from(self.config.request_timeout_ms)).is_some() {
             if joins {
                 self.state = State::Joining;
             }
             self.consumer.reported = Some(report);
+            self.consumer.named_held = named_held;
             self.consumer.sent_ms = self.now_ms;
         }
     }

@@ -1,9 +1,11 @@
 //! Carries assignments out: commit, revoke, assign, one at a time (docs/consumer-protocol.md §22.3).
 
+use std::collections::BTreeSet;
+
 use super::IdPartition;
 use crate::{
     event::{Notice, Partition},
-    member::Member,
+    member::{Member, Purpose},
 };
 
 /// Progress of a reconciliation.
@@ -73,7 +75,7 @@ impl Member {
                 _ if self.leaving.is_leaving() => return self.consumer.step.interrupt(),
                 Step::Idle if self.busy_since_ms.is_some() || self.raised => return,
                 Step::Idle if !self.has_epoch() => return self.lose(),
-                Step::Idle if self.change().is_none() => return,
+                Step::Idle if self.change().is_none() || self.has_denied() => return,
                 Step::Idle => {
                     self.commit_before_rejoin();
                     let until_ms = self.now_ms + u64::from(self.config.max_poll_interval_ms);
@@ -85,6 +87,19 @@ impl Member {
                 Step::Revoking(_) | Step::Assigning | Step::Losing => return,
             }
         }
+    }
+
+    /// Whether a heartbeat is in flight that says that the member has nothing of what is assigned: the coordinator may
+    /// take that for an acknowledgment, and give it to another member.
+    fn has_denied(&self) -> bool {
+        let lacks = |held: &BTreeSet<IdPartition>| {
+            let change = self.change().filter(|(revoked, _)| revoked.is_empty());
+            change.is_some_and(|(_, added)| added.iter().any(|one| !held.contains(one)))
+        };
+        let reported = self.consumer.reported.as_ref();
+        self.waits_for(Purpose::Heartbeat)
+            && self.consumer.named_held
+            && reported.is_some_and(|reported| lacks(reported.held()))
     }
 
     /// Gives up everything, since the member is out of its group.
