@@ -50,6 +50,7 @@ CHURN ?= 100000 100 20 3
 WORLDS ?= 800
 # Of the simulator: half of them with every kind of fault, half with some.
 SEEDS ?= 10000
+KIND ?= all
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # What maturin tells PyO3's build script. With it clippy shares build scripts and macros with `make develop`, whose build
@@ -296,8 +297,8 @@ audit-worlds: wheel ## audit simulated worlds of 10^6 events: no violation may b
 audit-long: ## bench-audit with 10^8 events: an hour, and 20 GB of disk
 	$(MAKE) bench-audit EVENTS=100000000
 
-simulate: ## run worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
-	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED)
+simulate: ## run worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run; KIND=all)
+	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED) $(KIND)
 
 conform: ## compare the answers of the server in dist/*.whl with those of Apache Kafka (about 1 min)
 	PYTHON=$(PYTHON) scripts/conform dist

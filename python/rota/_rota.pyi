@@ -3228,13 +3228,18 @@ def explore(
 
 # ---- simulation
 
-def simulate_world(seed: int, *, swarm: bool = False, lines: bool = False, minimised: bool = False) -> str | None:
-    """Run the world of a seed. Returns the report as JSON, for `rota.simulate.world`."""
+def simulate_world(
+    seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False, minimised: bool = False
+) -> str | None:
+    """Run the world of a seed. Returns the report as JSON, for `rota.simulate.world`.
 
-def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
+    Raises ValueError for an unknown protocol.
+    """
+
+def simulate_worlds(first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> str:
     """Run the worlds of the seeds from `first` to `stop` - 1, up to the first violation. Returns the result as JSON.
 
-    `rota.simulate.worlds` parses it. Raises ValueError if there are no such seeds.
+    `rota.simulate.worlds` parses it. Raises ValueError if there are no such seeds, or for an unknown protocol.
     """
 
 @final
@@ -3248,10 +3253,10 @@ class SimulatedJournal:
     def entries(self) -> int:
         """Number of entries written."""
 
-    def world(self, seed: int, *, swarm: bool = False, lines: bool = False) -> str:
+    def world(self, seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False) -> str:
         """As `simulate_world`. Raises OSError if the journal cannot be written."""
 
-    def worlds(self, first: int, stop: int, *, swarm: bool = False) -> str:
+    def worlds(self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> str:
         """As `simulate_worlds`. Raises OSError if the journal cannot be written."""
 
     def close(self) -> None:

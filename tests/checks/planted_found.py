@@ -86,7 +86,7 @@ def _explored(bug: str) -> str:
 
 def simulator(bug: str) -> Found | None:
     """1,000 worlds, up to the first that breaks: how many that were, and how few faults are enough to break it."""
-    said = _said([str(COPY / "target/release/rota-sim"), "simulate", str(WORLDS)], bug)
+    said = _said([str(COPY / "target/release/rota-sim"), "simulate", str(WORLDS), "0", "classic"], bug)
     found = WORLD_BROKEN.search(said)
     return Found(int(found[1]), int(found[2])) if found else None
 

@@ -40,7 +40,7 @@ def test_every_line_has_the_columns_and_the_last_says_how_it_went() -> None:
     assert [line for line in lines if not LINE.match(line)] == []
     times = [int(line[:9]) for line in lines]
     assert times == sorted(times)
-    assert last.startswith("seed 3: everything held; settled ")
+    assert last.startswith("seed 3 (classic): everything held; settled ")
 
 
 def test_many_worlds_are_summed_and_every_kind_of_fault_struck() -> None:

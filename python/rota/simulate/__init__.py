@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from rota._rota import simulate_faults, simulate_world, simulate_worlds
 from rota.interrupts import completed
 
-__all__ = ["Broken", "Total", "World", "faults", "world", "worlds"]
+__all__ = ["PROTOCOLS", "Broken", "Total", "World", "faults", "world", "worlds"]
 
 SEEDS_AT_A_TIME = 50
+PROTOCOLS: Final = ("classic", "consumer", "mixed", "all")
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Broken:
 class World:
     """How one world went.
 
-    `faults` are in the order in which they strike; `lines` is empty unless it was asked for. `lives` are the processes:
-    each `process` is a place and a number of its life there. `owned` says who had which partition from when to when.
+    `protocol` is that of its members: classic, consumer or mixed. `faults` are in the order in which they strike;
+    `lines` is empty unless it was asked for. `lives` are the processes: each `process` is a place and a number of its
+    life there. `owned` says who had which partition from when to when.
     """
 
     seed: int
+    protocol: str
     faults: list[dict[str, int | str]]
     broken: Broken | None
     figures: dict[str, Any]
@@ -48,7 +51,7 @@ class World:
         """From the report that the simulator gives."""
         violation = report["violation"]
         broken = None if violation is None else Broken(**violation)
-        told = {name: report[name] for name in ("seed", "faults", "figures", "lines", "lives", "owned")}
+        told = {name: report[name] for name in ("seed", "protocol", "faults", "figures", "lines", "lives", "owned")}
         return cls(broken=broken, **told)
 
 
@@ -87,22 +90,25 @@ def faults() -> dict[str, str]:
     return dict(simulate_faults())
 
 
-def world(seed: int, *, swarm: bool = False, lines: bool = False, minimised: bool = False) -> World | None:
-    """Run the world of a seed. `swarm`: only some kinds of faults, which differ from seed to seed. `minimised` leaves
-    out the faults that are not needed to break it, and gives None if nothing breaks.
+def world(
+    seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False, minimised: bool = False
+) -> World | None:
+    """Run the world of a seed. `protocol` is one of `PROTOCOLS`; with `all` the seed decides. `swarm`: only some kinds
+    of faults, which differ from seed to seed. `minimised` leaves out the faults that are not needed to break it, and
+    gives None if nothing breaks.
     """
-    report = simulate_world(seed, swarm=swarm, lines=lines, minimised=minimised)
+    report = simulate_world(seed, protocol=protocol, swarm=swarm, lines=lines, minimised=minimised)
     return None if report is None else World.read(json.loads(report))
 
 
-def worlds(first: int, stop: int, *, swarm: bool = False, threads: int = 1) -> Iterator[Total]:
+def worlds(first: int, stop: int, *, protocol: str = "all", swarm: bool = False, threads: int = 1) -> Iterator[Total]:
     """Run the worlds of the seeds from `first` to `stop` - 1, and give the total so far again and again.
 
     Ends early when one broke: the first of those that were run.
     """
     total = Total()
     todo = [(seed, min(seed + SEEDS_AT_A_TIME, stop)) for seed in range(first, stop, SEEDS_AT_A_TIME)]
-    running = completed(lambda part: simulate_worlds(*part, swarm=swarm), todo, threads)
+    running = completed(lambda part: simulate_worlds(*part, protocol=protocol, swarm=swarm), todo, threads)
     try:
         for report in running:
             total.add(json.loads(report))

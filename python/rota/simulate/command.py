@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,11 +16,23 @@ from rota import simulate as engine
 from rota.assign import InputError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 from rota.progress import Lines
-from rota.simulate import Total, World, drawing
+from rota.simulate import PROTOCOLS, Total, World, drawing
 from rota.simulate import plan as planning
 from rota.simulate.journal import Journal
 
 SEEDS = "0..200"
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which worlds: the options that a seed goes with."""
+
+    protocol: str = "all"
+    swarm: bool = False
+
+    def __str__(self) -> str:
+        """As options of the command."""
+        return f" --protocol {self.protocol}" * (self.protocol != "all") + " --swarm" * self.swarm
 
 
 def simulate(
@@ -30,6 +42,9 @@ def simulate(
     seeds: Annotated[
         str | None, typer.Option(metavar="A..B", help=f"Run the worlds of the seeds A to B - 1; {SEEDS} if left out.")
     ] = None,
+    protocol: Annotated[
+        str, typer.Option("--protocol", metavar="NAME", help="classic, consumer, mixed (both), or all in turn.")
+    ] = "all",
     swarm: Annotated[
         bool, typer.Option("--swarm", help="Use a different subset of fault kinds in each world.")
     ] = False,
@@ -54,7 +69,8 @@ def simulate(
 ) -> None:
     """Run simulated worlds of coordinators and members under faults, and check their invariants. A world has real
     coordinators on several nodes, real members in processes, their connections, their logs, and its own clock. A seed
-    determines a world: the same seed prints the same lines. After 90 seconds the faults end, and every group has to
+    determines a world: the same seed prints the same lines. Members speak the classic protocol, the newer one, or both;
+    with --protocol all the seed decides. After 90 seconds the faults end, and every group has to
     become stable. docs/simulate.md has the faults, the checks and the columns.
 
     Exit code 1: an invariant broke; the output names it and the seed.
@@ -63,26 +79,30 @@ def simulate(
     Examples:
       rota simulate
       rota simulate --seeds 0..10000 --swarm
+      rota simulate --seeds 0..1000 --protocol mixed
       rota simulate --seed 7
       rota simulate --seed 7 --minimise --json
       rota simulate --seed 7 --draw world.svg
       rota simulate --seeds 0..500 --journal worlds && rota audit worlds
       rota simulate --plan fleet.toml --draw deploy.svg
     """
+    if protocol not in PROTOCOLS:
+        fail(MISUSED, f"--protocol is `{protocol}`: give {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}")
+    which = Which(protocol, swarm)
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
     if plan is not None:
-        if seeds is not None or swarm or minimise or journal is not None:
+        if seeds is not None or which != Which() or minimise or journal is not None:
             fail(MISUSED, "--plan goes with --seed, --draw and --json only")
         _plan(plan, seed or 0, draw, as_json)
     if journal is not None and minimise:
         fail(MISUSED, "--journal does not go with --minimise")
     if seed is not None:
-        _one(seed, swarm, minimise, draw, journal, as_json)
+        _one(seed, which, minimise, draw, journal, as_json)
     if minimise or draw is not None:
         fail(MISUSED, f"{'--minimise' if minimise else '--draw'} needs --seed: which world?")
     first, stop = _range(seeds or SEEDS)
-    _many(first, stop, swarm, jobs or os.cpu_count() or 1, journal, as_json)
+    _many(first, stop, which, jobs or os.cpu_count() or 1, journal, as_json)
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -94,22 +114,24 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(stop)
 
 
-def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, journal: Path | None, as_json: bool) -> NoReturn:
+def _one(seed: int, which: Which, minimise: bool, draw: Path | None, journal: Path | None, as_json: bool) -> NoReturn:
     """One world."""
     if journal is None:
-        world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
+        world = engine.world(seed, protocol=which.protocol, swarm=which.swarm, lines=True, minimised=minimise)
     else:
         with _journal(journal) as opened:
-            world = opened.world(seed, swarm=swarm, lines=True)
+            world = opened.world(seed, protocol=which.protocol, swarm=which.swarm, lines=True)
     if world is None:
         fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
     if draw is not None:
-        _draw(draw, drawing.svg(world, f"rota simulate --seed {seed}{' --swarm' * swarm}"))
+        _draw(draw, drawing.svg(world, f"rota simulate --seed {seed}{which}"))
     if as_json:
         typer.echo(json.dumps(asdict(world), indent=2))
     else:
         sys.stdout.writelines(f"{line}\n" for line in world.lines)
-        typer.echo(_words(world, swarm) if world.broken else f"seed {seed}: {_settled(world.figures)}")
+        typer.echo(
+            _words(world, which) if world.broken else f"seed {seed} ({world.protocol}): {_settled(world.figures)}"
+        )
     raise typer.Exit(FAILED if world.broken else 0)
 
 
@@ -159,25 +181,26 @@ def _settled(figures: dict[str, int]) -> str:
     return f"everything held; settled {figures['settled_ms']:,} ms after the end of the faults"
 
 
-def _words(world: World, swarm: bool) -> str:
+def _words(world: World, which: Which) -> str:
     """What broke, and how to see it again."""
     assert world.broken is not None
-    again = f"rota simulate --seed {world.seed}{' --swarm' * swarm} --minimise"
+    again = f"rota simulate --seed {world.seed}{which} --minimise"
     faults = "\n".join(
         f"  {fault['at_ms']:>9} {fault['kind']:<13} {fault['whom']} {fault['whence']} for {fault['for_ms']} ms"
         for fault in world.faults
     )
     broken = world.broken
-    return f"seed {world.seed} broke {broken.id} at {broken.at_ms} ms: {broken.words}\n{faults}\n{again}"
+    name = f"seed {world.seed} ({world.protocol})"
+    return f"{name} broke {broken.id} at {broken.at_ms} ms: {broken.words}\n{faults}\n{again}"
 
 
-def _totals(first: int, stop: int, swarm: bool, threads: int, journal: Path | None) -> Iterator[Total]:
+def _totals(first: int, stop: int, which: Which, threads: int, journal: Path | None) -> Iterator[Total]:
     """The total so far, again and again."""
     if journal is None:
-        yield from engine.worlds(first, stop, swarm=swarm, threads=threads)
+        yield from engine.worlds(first, stop, protocol=which.protocol, swarm=which.swarm, threads=threads)
         return
     with _journal(journal) as opened:
-        yield from opened.worlds(first, stop, swarm=swarm)
+        yield from opened.worlds(first, stop, protocol=which.protocol, swarm=which.swarm)
 
 
 def _overwrite(text: str) -> None:
@@ -185,12 +208,12 @@ def _overwrite(text: str) -> None:
     sys.stderr.write(f"\r\x1b[K{text}")
 
 
-def _many(first: int, stop: int, swarm: bool, threads: int, journal: Path | None, as_json: bool) -> NoReturn:
+def _many(first: int, stop: int, which: Which, threads: int, journal: Path | None, as_json: bool) -> NoReturn:
     """Many worlds; how far they are goes to stderr."""
     total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
     try:
         with Lines() if not shows else nullcontext(_overwrite) as say:
-            for total in _totals(first, stop, swarm, threads, journal):
+            for total in _totals(first, stop, which, threads, journal):
                 say(f"worlds: {total.seeds:,}/{stop - first:,}")
     except KeyboardInterrupt:
         fail(INTERRUPTED, f"interrupted after {total.seeds:,} worlds; none broke")
@@ -200,11 +223,11 @@ def _many(first: int, stop: int, swarm: bool, threads: int, journal: Path | None
         sys.stderr.write("\r\x1b[K")
     seconds = time.perf_counter() - began
     if as_json:
-        typer.echo(json.dumps({"swarm": swarm, "seconds": round(seconds, 3), **asdict(total)}, indent=2))
+        typer.echo(json.dumps({**asdict(which), "seconds": round(seconds, 3), **asdict(total)}, indent=2))
     else:
         typer.echo(as_text(total, seconds))
         if total.broken is not None:
-            typer.echo(_words(total.broken, swarm))
+            typer.echo(_words(total.broken, which))
     raise typer.Exit(FAILED if total.broken else 0)
 
 

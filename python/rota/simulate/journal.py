@@ -30,15 +30,15 @@ class Journal:
         """How many have been written."""
         return self._inner.entries
 
-    def world(self, seed: int, *, swarm: bool = False, lines: bool = False) -> World:
+    def world(self, seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False) -> World:
         """Like `rota.simulate.world`, and writes the journal."""
-        return World.read(json.loads(self._inner.world(seed, swarm=swarm, lines=lines)))
+        return World.read(json.loads(self._inner.world(seed, protocol=protocol, swarm=swarm, lines=lines)))
 
-    def worlds(self, first: int, stop: int, *, swarm: bool = False) -> Iterator[Total]:
+    def worlds(self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> Iterator[Total]:
         """As `rota.simulate.worlds`, with one thread."""
         total = Total()
         for seed in range(first, stop, SEEDS_AT_A_TIME):
-            part = self._inner.worlds(seed, min(seed + SEEDS_AT_A_TIME, stop), swarm=swarm)
+            part = self._inner.worlds(seed, min(seed + SEEDS_AT_A_TIME, stop), protocol=protocol, swarm=swarm)
             total.add(json.loads(part))
             yield total
             if total.broken is not None:

@@ -6,31 +6,45 @@ use rota_sim::fleet::{
     faults::Kind,
     faults_of, json, minimise,
     plan::{Plan, Restart},
+    protocols::Protocol,
     run, seeds,
     shape::Timeouts,
 };
 
+/// Returns the protocol with this name.
+pub fn protocol_named(name: &str) -> PyResult<Protocol> {
+    let known = Protocol::ALL.map(Protocol::name).join(", ");
+    Protocol::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown protocol `{name}` (expected {known})")))
+}
+
 /// Runs the world of a seed and returns its report as JSON. `lines` adds one line per event. `minimised` removes faults
 /// that the violation does not need; `None` without a violation.
 #[pyfunction]
-#[pyo3(signature = (seed, *, swarm=false, lines=false, minimised=false))]
-fn simulate_world(py: Python<'_>, seed: u64, swarm: bool, lines: bool, minimised: bool) -> Option<String> {
-    py.detach(|| {
-        let options = Options { swarm, lines, ..Options::default() };
-        let faults = faults_of(seed, swarm);
+#[pyo3(signature = (seed, *, protocol="all", swarm=false, lines=false, minimised=false))]
+fn simulate_world(
+    py: Python<'_>,
+    seed: u64,
+    protocol: &str,
+    swarm: bool,
+    lines: bool,
+    minimised: bool,
+) -> PyResult<Option<String>> {
+    let options = Options { protocol: protocol_named(protocol)?, swarm, lines, ..Options::default() };
+    Ok(py.detach(|| {
+        let faults = faults_of(seed, options);
         let report = if minimised { minimise(seed, &faults, options)? } else { run(seed, &faults, options) };
         Some(json::report(&report).to_string())
-    })
+    }))
 }
 
 /// Runs the worlds of the seeds from `first` to `stop` - 1, up to the first violation, and returns the result as JSON.
 #[pyfunction]
-#[pyo3(signature = (first, stop, *, swarm=false))]
-fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResult<String> {
+#[pyo3(signature = (first, stop, *, protocol="all", swarm=false))]
+fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, protocol: &str, swarm: bool) -> PyResult<String> {
     if first >= stop {
         return Err(PyValueError::new_err(format!("no seeds from {first} to {stop}")));
     }
-    let options = Options { swarm, ..Options::default() };
+    let options = Options { protocol: protocol_named(protocol)?, swarm, ..Options::default() };
     Ok(py.detach(|| json::total(&seeds::run_all(first..stop, options)).to_string()))
 }
 

@@ -15,6 +15,8 @@ use rota_sim::fleet::{
     shape::{PARTITIONS_MAX, WORLD_BEGINS_WALL_MS},
 };
 
+use crate::simulate::protocol_named;
+
 const SEGMENT_BYTES: u64 = 64 << 20;
 const EPOCH: i32 = 0;
 
@@ -60,18 +62,20 @@ impl SimulatedJournal {
     }
 
     /// Like `simulate_world`.
-    #[pyo3(signature = (seed, *, swarm=false, lines=false))]
-    fn world(&mut self, py: Python<'_>, seed: u64, swarm: bool, lines: bool) -> PyResult<String> {
-        py.detach(|| Ok(json::report(&self.run(seed, swarm, lines)?).to_string()))
+    #[pyo3(signature = (seed, *, protocol="all", swarm=false, lines=false))]
+    fn world(&mut self, py: Python<'_>, seed: u64, protocol: &str, swarm: bool, lines: bool) -> PyResult<String> {
+        let options = Options { protocol: protocol_named(protocol)?, swarm, lines, journal: true, planted: None };
+        py.detach(|| Ok(json::report(&self.run(seed, options)?).to_string()))
     }
 
     /// Like `simulate_worlds`.
-    #[pyo3(signature = (first, stop, *, swarm=false))]
-    fn worlds(&mut self, py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResult<String> {
+    #[pyo3(signature = (first, stop, *, protocol="all", swarm=false))]
+    fn worlds(&mut self, py: Python<'_>, first: u64, stop: u64, protocol: &str, swarm: bool) -> PyResult<String> {
+        let options = Options { protocol: protocol_named(protocol)?, swarm, journal: true, ..Options::default() };
         py.detach(|| {
             let mut total = Total::default();
             for seed in first..stop {
-                total.add(self.run(seed, swarm, false)?);
+                total.add(self.run(seed, options)?);
                 if total.broken.is_some() {
                     break;
                 }
@@ -89,9 +93,8 @@ impl SimulatedJournal {
 
 impl SimulatedJournal {
     /// Runs a world and writes its journal.
-    fn run(&mut self, seed: u64, swarm: bool, lines: bool) -> PyResult<Report> {
-        let options = Options { swarm, lines, journal: true, planted: None };
-        let mut report = run(seed, &faults_of(seed, swarm), options);
+    fn run(&mut self, seed: u64, options: Options) -> PyResult<Report> {
+        let mut report = run(seed, &faults_of(seed, options), options);
         let began_ms = WORLD_BEGINS_WALL_MS + self.next_world_ms as i64;
         let journal = std::mem::take(&mut report.journal);
         self.entries += journal.iter().map(|entries| entries.len() as u64).sum::<u64>();

@@ -9,7 +9,7 @@ use std::{
 use rota_sim::{
     consumers,
     explore::{self, Bounds, cells, witness},
-    fleet::{Options, Report, minimise, seeds},
+    fleet::{Options, Report, faults_of, minimise, protocols::Protocol, run, seeds},
     search::{Found, Violation},
 };
 
@@ -33,11 +33,24 @@ fn main() -> ExitCode {
                 consumers::Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
             search_consumers(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, cores) as usize)
         }
-        Some("simulate") => simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0)),
+        Some("simulate") => {
+            let name = arguments.get(3).map_or("all", String::as_str);
+            let Some(protocol) = Protocol::named(name) else {
+                eprintln!("rota-sim: the protocol is `{name}`: give classic, consumer, mixed or all");
+                return ExitCode::from(2);
+            };
+            simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0), protocol)
+        }
+        Some("world") => {
+            let protocol = arguments.get(2).and_then(|name| Protocol::named(name)).unwrap_or(Protocol::All);
+            let swarm = arguments.get(3).is_some_and(|word| word == "swarm");
+            world(number(&arguments, 1, 0), Options { protocol, swarm, lines: true, ..Options::default() })
+        }
         _ => {
             eprintln!("usage: rota-sim explore [all|NAME [STATES [WORKERS]]]");
             eprintln!("       rota-sim consumers [all|NAME [STATES [WORKERS]]]");
-            eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED]]");
+            eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED [classic|consumer|mixed|all]]]");
+            eprintln!("       rota-sim world SEED [classic|consumer|mixed|all [swarm]]");
             ExitCode::from(2)
         }
     }
@@ -108,11 +121,11 @@ fn tabulated<C: Ord, E, W: Fn(&Violation<E>) -> String>(
 }
 
 /// Runs worlds with all kinds of faults, then worlds with some.
-fn simulate(count: u64, first: u64) -> ExitCode {
+fn simulate(count: u64, first: u64, protocol: Protocol) -> ExitCode {
     let began = Instant::now();
     let mut worlds = 0;
     for swarm in [false, true] {
-        let options = Options { swarm, ..Options::default() };
+        let options = Options { protocol, swarm, ..Options::default() };
         let total = seeds::run_all(first..first + count / 2, options);
         worlds += total.seeds;
         let figures = &total.figures;
@@ -135,11 +148,22 @@ fn simulate(count: u64, first: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints a world, a line for each event; of one that breaks only what the faults need that break it.
+fn world(seed: u64, options: Options) -> ExitCode {
+    let faults = faults_of(seed, options);
+    let report = minimise(seed, &faults, options).unwrap_or_else(|| run(seed, &faults, options));
+    report.lines.iter().for_each(|line| println!("{line}"));
+    report.faults.iter().for_each(|fault| println!("  {fault}"));
+    println!("{:?}", report.violation);
+    ExitCode::from(u8::from(report.violation.is_some()))
+}
+
 /// Prints a violation with its minimised faults.
 fn print_broken(broken: &Report, options: Options, worlds: u64) {
     let small = minimise(broken.seed, &broken.faults, options);
     let needed = small.as_ref().map_or(broken.faults.len(), |small| small.faults.len());
-    println!("seed {} swarm {}, after {worlds} worlds, {needed} faults:", broken.seed, options.swarm);
+    let (seed, protocol, swarm) = (broken.seed, broken.protocol.name(), options.swarm);
+    println!("seed {seed} swarm {swarm}, after {worlds} worlds, {needed} faults: {protocol}");
     let shown = small.as_ref().unwrap_or(broken);
     shown.faults.iter().for_each(|fault| println!("  {fault}"));
     println!("{:?}", shown.violation);

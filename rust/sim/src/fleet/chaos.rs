@@ -39,6 +39,7 @@ impl Fleet {
             Kind::HalfOpen => self.swallow(seat, node),
             Kind::Delay => self.hold_up(seat, node, for_ms),
             Kind::Growth => self.grow(whence),
+            Kind::Creation => self.create_topic(whence),
             Kind::Drift => self.drift(node, whom, for_ms),
             _ => self.strike_process(fault, seat),
         }
@@ -67,6 +68,10 @@ impl Fleet {
                 self.close_member(seat);
                 self.queue.push(self.now_ms + for_ms, Happening::Start { seat });
             }
+            Kind::Roll => self.roll(seat, for_ms, whence % 2 == 1),
+            Kind::SlowApply => self.seats[seat].slow_until_ms = self.now_ms + 2 * for_ms,
+            // A consumer chooses its id itself.
+            Kind::CrashLoop if self.seats[seat].is_consumer => {}
             Kind::CrashLoop => self.add_crash_loop(seat, for_ms),
             Kind::Twin => self.add_twin(seat),
             Kind::Busy => {
@@ -85,6 +90,8 @@ impl Fleet {
         if let Some((name, topic)) = self.topics.iter_mut().nth(place) {
             topic.partitions += 1 + (at / 7 % 2) as i32;
             self.grown_ms.insert(name.clone(), self.now_ms);
+            let name = name.clone();
+            self.topic_changed(&name);
         }
         self.effective(Kind::Growth);
     }
@@ -115,10 +122,12 @@ impl Fleet {
             }
             self.seats[seat].paused_until_ms = 0;
             self.seats[seat].busy_until_ms = 0;
+            self.seats[seat].slow_until_ms = 0;
             // Delayed events of the process happen now.
             let life = self.seats[seat].life;
             self.queue.push(self.now_ms, Happening::WakeMember { seat, life });
         }
+        self.finish_rolls();
         for seat in 0..self.shape.seats.len() {
             let shape = self.seats[seat].shape;
             if !self.seats.iter().any(|other| other.shape == shape && other.member.is_some()) {

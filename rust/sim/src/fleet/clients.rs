@@ -6,13 +6,14 @@ use std::{
 };
 
 use rota_core::ErrorCode;
-use rota_member::{Answer, CommitId, Effect, Event, Failure, Member, Notice, Offset, Partition, Subscription};
+use rota_member::{Answer, CommitId, Effect, Event, Failure, Member, Notice, Offset, Partition, Request, Subscription};
 
 use super::{
     Fleet, Happening, Planted,
     faults::Kind,
     ledger::Owner,
     promises::Waiting,
+    protocols::{self, Roll},
     wires::{Use, WireId},
 };
 
@@ -28,6 +29,10 @@ pub struct Seat {
     pub wires: BTreeMap<Use, WireId>,
     pub paused_until_ms: u64,
     pub busy_until_ms: u64,
+    /// End of the time in which the application is slow to carry out what it is told.
+    pub slow_until_ms: u64,
+    /// Whether the next process speaks the newer protocol.
+    pub is_consumer: bool,
     wake_ms: u64,
     /// The subscribed topics.
     pub topics: Vec<Arc<str>>,
@@ -63,6 +68,8 @@ impl Seat {
             wires: BTreeMap::new(),
             paused_until_ms: 0,
             busy_until_ms: 0,
+            slow_until_ms: 0,
+            is_consumer: false,
             wake_ms: u64::MAX,
             topics,
             reads: BTreeSet::new(),
@@ -72,6 +79,11 @@ impl Seat {
             group_life: 0,
             crash_loop: None,
         }
+    }
+
+    /// Returns the generation of the last successful join, which the process may not have heard of yet.
+    pub fn knows_generation(&self) -> Option<i32> {
+        self.rejoined.map(|(_, generation)| generation)
     }
 
     /// Returns the client id.
@@ -105,16 +117,42 @@ impl Fleet {
         }
         let retry_seed = self.dice.below(usize::MAX >> 1) as u64;
         let one = &mut self.seats[seat];
-        let config = self.shape.config(one.shape, one.instance_id.clone(), retry_seed);
+        let consumer = self.shape.seats[one.shape].consumer.filter(|_| one.is_consumer);
+        // The id of a consumer is made of the seed.
+        let seed =
+            if one.is_consumer { retry_seed << 24 | (seat as u64) << 12 | u64::from(one.life) } else { retry_seed };
+        let config = self.shape.config(one.shape, one.instance_id.clone(), seed, consumer);
         one.member = Some(Member::new(config).expect("the shape's settings make sense"));
         one.life += 1;
         (one.paused_until_ms, one.busy_until_ms, one.wake_ms, one.undone) = (0, 0, u64::MAX, 0);
         (one.rejoined, one.is_closing) = (None, false);
         one.reads.clear();
-        let (life, topics) = (one.life, one.topics.clone());
+        let life = one.life;
+        let subscription = self.subscription(seat);
         self.born(seat);
-        self.happen(seat, Event::Subscribe(Subscription::Topics(topics)));
+        self.happen(seat, Event::Subscribe(subscription));
         self.queue.push(self.now_ms + 1_000, Happening::Act { seat, life });
+    }
+
+    /// Returns what a process subscribes to.
+    fn subscription(&self, seat: usize) -> Subscription {
+        let one = &self.seats[seat];
+        if self.by_pattern(seat) {
+            Subscription::CoordinatorPattern(protocols::pattern_of(&one.topics))
+        } else {
+            Subscription::Topics(one.topics.clone())
+        }
+    }
+
+    fn by_pattern(&self, seat: usize) -> bool {
+        let one = &self.seats[seat];
+        one.is_consumer && self.shape.seats[one.shape].consumer.is_some_and(|consumer| consumer.by_pattern)
+    }
+
+    /// Whether a process subscribes to a topic.
+    pub(super) fn wants(&self, seat: usize, topic: &Arc<str>) -> bool {
+        let topics = &self.seats[seat].topics;
+        topics.contains(topic) || self.by_pattern(seat) && protocols::matches(&protocols::pattern_of(topics), topic)
     }
 
     /// Ends a process without leaving the group.
@@ -179,6 +217,15 @@ impl Fleet {
             seat.rejoined = Some((to.place.epoch, *generation));
             seat.group_life = self.ledgers[to.asked.group].life;
         }
+        if let (
+            Request::ConsumerGroupHeartbeat(heartbeat),
+            Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, .. },
+        ) = (&*to.asked.body, answer)
+            && heartbeat.epoch == 0
+            && seat.life == wire.life
+        {
+            seat.group_life = self.ledgers[to.asked.group].life;
+        }
     }
 
     /// Handles a notice to the application.
@@ -187,6 +234,7 @@ impl Fleet {
         let now_ms = self.now_ms;
         let keeps = self.planted == Some(Planted::LostIsKept);
         match notice {
+            Notice::Revoke { .. } if self.planted == Some(Planted::RevokedIsKept) => {}
             Notice::Revoke { partitions } => {
                 self.give_up(seat, partitions);
                 self.ledger_of(seat).ending(process, partitions);
@@ -200,17 +248,32 @@ impl Fleet {
                 ledger.ended(process, now_ms);
             }
             Notice::Assign { generation, added, all, .. } => self.take(seat, *generation, added, all),
-            Notice::Failed(Failure::Answer { error: ErrorCode::FencedInstanceId, .. }) => {
+            Notice::Failed(
+                Failure::Answer { error: ErrorCode::FencedInstanceId, .. }
+                | Failure::Refused { error: ErrorCode::FencedInstanceId, .. },
+            ) => {
                 // Another process has the instance id. This process ends, like a consumer whose poll raises.
                 self.effective(Kind::Twin);
                 self.queue.push(now_ms, Happening::Exit { seat, life: process.1 });
+            }
+            Notice::Failed(Failure::Refused { error: ErrorCode::UnreleasedInstanceId, .. }) => {
+                // Another process has the instance id, or had it: this one ends, and is started again.
+                self.effective(Kind::Twin);
+                self.queue.push(now_ms, Happening::Exit { seat, life: process.1 });
+                let at_ms = now_ms + 2_000 * u64::from(self.shape.pace);
+                self.queue.push(at_ms, Happening::Start { seat });
             }
             Notice::Closed => self.queue.push(now_ms, Happening::Exit { seat, life: process.1 }),
             Notice::Failed(_) | Notice::Plan { .. } | Notice::Committed { .. } | Notice::Fetched { .. } => {}
         }
         if notice.wants_done() {
             self.seats[seat].undone += 1;
+            let slow_ms = self.seats[seat].slow_until_ms.saturating_sub(now_ms);
             let wait_ms = if self.dice.chance(5) { self.dice.below(2_000) } else { self.dice.below(20) } as u64;
+            if slow_ms > wait_ms {
+                self.effective(Kind::SlowApply);
+            }
+            let wait_ms = wait_ms.max(slow_ms);
             self.queue.push(now_ms + wait_ms, Happening::Done { seat, life: process.1 });
         }
     }
@@ -231,12 +294,14 @@ impl Fleet {
             let (process, instance_id, rejoined) = ((other, life), one.instance_id.as_deref(), one.rejoined);
             (one.life == life).then_some(Owner { process, instance_id, rejoined, life: one.group_life })
         };
+        let plan_epoch = plan_epoch.filter(|_| !self.seats[seat].is_consumer);
         let found = ledger.assigned(to, generation, (added, all), plan_epoch, others, self.now_ms);
         self.ledgers[group] = ledger;
         if let Err((id, words)) = found {
             self.violated(id, words);
         }
         self.figures.assignments += 1;
+        self.guard_holders(group);
         self.seats[seat].reads.extend(added.iter().cloned());
     }
 
@@ -315,9 +380,57 @@ impl Fleet {
         if changed {
             self.promises.resubscribed(self.shape.seats[shape].group);
         }
-        self.seats[seat].topics.clone_from(&wanted);
-        self.happen(seat, Event::Subscribe(Subscription::Topics(wanted)));
+        self.seats[seat].topics = wanted;
+        let subscription = self.subscription(seat);
+        self.happen(seat, Event::Subscribe(subscription));
         changed
+    }
+
+    /// Lets the next process of a seat speak the other protocol.
+    pub(super) fn roll(&mut self, seat: usize, for_ms: u64, is_consumer: bool) {
+        let shape = self.seats[seat].shape;
+        if self.shape.seats[shape].consumer.is_none() || self.seats[seat].is_consumer == is_consumer {
+            return;
+        }
+        self.effective(Kind::Roll);
+        self.change_over(seat, for_ms, is_consumer);
+    }
+
+    fn change_over(&mut self, seat: usize, for_ms: u64, is_consumer: bool) {
+        if self.seats[seat].member.is_some() {
+            self.close_member(seat);
+        }
+        self.seats[seat].is_consumer = is_consumer;
+        self.queue.push(self.now_ms + for_ms, Happening::Start { seat });
+    }
+
+    /// Ends what processes cannot do for themselves: of two with one instance id and different protocols one stays, and
+    /// where a classic group may not become a consumer group all processes of a group speak one protocol.
+    pub(super) fn finish_rolls(&mut self) {
+        let Some(newer) = self.shape.newer else { return };
+        for seat in self.shape.seats.len()..self.seats.len() {
+            let shape = self.seats[seat].shape;
+            let mut others = self.seats[..seat].iter();
+            if self.seats[seat].instance_id.is_some() && others.any(|one| one.shape == shape && one.member.is_some()) {
+                self.stop(seat);
+            }
+        }
+        let may_mix = newer.migration.upgrades() && self.shape.limits.group_size.is_none();
+        for seat in 0..self.seats.len() {
+            let shape = &self.shape.seats[self.seats[seat].shape];
+            let ends_as_consumer = match self.shape.groups[shape.group].roll {
+                Roll::Never => self
+                    .seats
+                    .iter()
+                    .find(|one| self.shape.seats[one.shape].group == shape.group)
+                    .is_some_and(|one| one.is_consumer),
+                Roll::Up => true,
+                Roll::Down | Roll::Back => false,
+            };
+            if !may_mix && shape.consumer.is_some() && self.seats[seat].is_consumer != ends_as_consumer {
+                self.change_over(seat, 0, ends_as_consumer);
+            }
+        }
     }
 
     /// Adds a second process for the instance of a seat, unless groups are full: then no process can take over the
@@ -328,7 +441,9 @@ impl Fleet {
             return;
         }
         let name = format!("c{}", self.seats.len());
+        let is_consumer = one.is_consumer;
         let twin = Seat::new(one.shape, name, one.instance_id.clone(), one.topics.clone());
+        let twin = Seat { is_consumer, ..twin };
         self.seats.push(twin);
         self.start(self.seats.len() - 1);
     }

@@ -62,6 +62,9 @@ impl Crowd {
         else {
             return Ok(());
         };
+        if to.by_consumer_group {
+            return Ok(());
+        }
         let (epoch, group) = (to.place.epoch, to.asked.group);
         match (error, limits.group_size, limits.pending_ids) {
             (ErrorCode::MemberIdRequired, _, Some(limit)) if at.is_durable => {

@@ -4,7 +4,10 @@ use std::fmt;
 
 use rota_core::ErrorCode;
 
-use super::shape::Shape;
+use super::{
+    protocols::{self, Roll},
+    shape::Shape,
+};
 use crate::dice::Rng;
 
 /// Errors of the log (docs/protocol.md §6.6).
@@ -45,11 +48,27 @@ macro_rules! kinds {
 }
 
 impl Kind {
+    /// Whether worlds of this shape have such faults.
+    pub fn is_in(self, shape: &Shape) -> bool {
+        match self {
+            Kind::Roll => shape.groups.iter().any(|group| group.roll != Roll::Never),
+            Kind::SlowApply | Kind::Creation => shape.is_newer(),
+            _ => true,
+        }
+    }
+
     /// Whether the duration is that of a process that is away or works: longer in a slow world.
     fn is_of_processes(self) -> bool {
         matches!(
             self,
-            Kind::ClientCrash | Kind::ClientAnew | Kind::ClientPause | Kind::ClientClose | Kind::CrashLoop | Kind::Busy
+            Kind::ClientCrash
+                | Kind::ClientAnew
+                | Kind::ClientPause
+                | Kind::ClientClose
+                | Kind::CrashLoop
+                | Kind::Busy
+                | Kind::Roll
+                | Kind::SlowApply
         )
     }
 }
@@ -75,6 +94,9 @@ kinds! {
     Subscribe = "subscribe", "an application subscribes to other topics";
     Growth = "growth", "a topic gets more partitions";
     Drift = "drift", "a node's clock goes faster or slower than the others from now on, or its wall clock jumps";
+    Roll = "roll", "a process closes its member and starts again with the other protocol (worlds with both)";
+    SlowApply = "slow-apply", "applications take long to carry out what they are told (the newer protocol)";
+    Creation = "creation", "a topic is created that patterns may match (the newer protocol)";
 }
 
 /// One fault. Its kind defines the meaning of `whom`, `whence` and `amount`; each is taken modulo the number of
@@ -102,11 +124,10 @@ impl fmt::Display for Fault {
 
 /// Draws the faults of a world, by time. With `swarm`, fewer kinds occur, each more often.
 pub fn draw(dice: &mut Rng, shape: &Shape, swarm: bool) -> Vec<Fault> {
-    let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|_| !swarm || dice.chance(30)).collect();
-    if kinds.is_empty() {
-        return Vec::new();
-    }
-    let mut faults: Vec<Fault> = (0..4 + dice.below(20))
+    let kinds = Kind::ALL.iter().copied().filter(|kind| kind.is_in(shape));
+    let kinds: Vec<Kind> = kinds.filter(|_| !swarm || dice.chance(30)).collect();
+    let count = if kinds.is_empty() { 0 } else { 4 + dice.below(20) };
+    let mut faults: Vec<Fault> = (0..count)
         .map(|_| {
             let kind = dice.pick(&kinds);
             let pace = if kind.is_of_processes() { shape.pace } else { 1 };
@@ -119,6 +140,7 @@ pub fn draw(dice: &mut Rng, shape: &Shape, swarm: bool) -> Vec<Fault> {
             }
         })
         .collect();
+    faults.append(&mut protocols::rolls(shape, dice));
     faults.sort_by_key(|fault| fault.at_ms);
     faults
 }

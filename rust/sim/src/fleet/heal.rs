@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use rota_core::{Phase, config::NEW_MEMBER_JOIN_TIMEOUT_MS};
+use rota_core::{
+    Phase,
+    config::NEW_MEMBER_JOIN_TIMEOUT_MS,
+    consumer_group::group::{ConsumerGroup, GroupState},
+};
 use rota_member::{Partition, State};
 
 use super::{
     Fleet,
     promises::Waiting,
+    protocols::Roll,
     shape::{APPEND_MS, METADATA_MS, REQUEST_MS, Shape},
 };
 
@@ -18,6 +23,8 @@ const BUSY_MS: u64 = 20_100;
 /// Time that a settled state must last at the usual pace, in milliseconds.
 const QUIET_MS: u64 = 4_000;
 const LOOK_MS: u64 = 250;
+/// Time within which nodes learn of topics.
+const SLOWLY_LEARNT_MS: u64 = 400;
 
 /// Returns the time limit for settling. L5 counts from when all connections work: before that, hanging requests time
 /// out, and a leader reads topics only at intervals.
@@ -54,8 +61,9 @@ impl Fleet {
         let healed_ms = self.now_ms;
         self.healed_ms = Some(healed_ms);
         let pace = u64::from(self.shape.pace);
-        self.look("L5");
-        let begun: Vec<u64> = (0..self.shape.groups.len()).map(|group| self.promises.begun(group)).collect();
+        let groups = if self.shape.is_newer() { self.shape.groups.len() } else { 1 };
+        (0..groups).for_each(|group| self.look(self.liveness(group)));
+        let begun: Vec<u64> = (0..self.shape.groups.len()).map(|group| self.begun(group)).collect();
         let mut since_ms = None;
         while self.violation.is_none() {
             match self.unsettled() {
@@ -69,7 +77,8 @@ impl Fleet {
                 Some(why) => {
                     since_ms = None;
                     if self.now_ms - healed_ms > settle_ms(&self.shape) {
-                        return self.violated("L5", why);
+                        let (group, words) = why;
+                        return self.violated(self.liveness(group), words);
                     }
                 }
             }
@@ -82,60 +91,97 @@ impl Fleet {
     /// Checks the number of rebalances for L5: after the chaos, remaining processes end one after the other.
     fn count_rebalances(&mut self, before: &[u64]) {
         for (group, before) in before.iter().enumerate() {
-            let since = self.promises.begun(group) - before;
+            let since = self.begun(group) - before;
             self.figures.settled_rebalances = self.figures.settled_rebalances.max(since);
             let processes = self.seats.iter().filter(|seat| self.shape.seats[seat.shape].group == group).count() as u64;
-            let rounds = if self.shape.groups[group].is_cooperative() { 3 } else { 2 };
+            let is_short = !self.shape.is_newer() && !self.shape.groups[group].is_cooperative();
+            let rounds = if is_short { 2 } else { 3 };
             if since > rounds * (1 + processes) {
                 let words =
                     format!("{} had {since} rebalances after everything had healed", self.shape.groups[group].id);
-                self.violated("L5", words);
+                self.violated(self.liveness(group), words);
             }
         }
     }
 
     /// Returns why the groups are not settled: one generation, and every partition read by one subscriber.
-    fn unsettled(&self) -> Option<String> {
-        (0..self.shape.groups.len()).find_map(|group| self.unsettled_group(group))
+    fn unsettled(&self) -> Option<(usize, String)> {
+        (0..self.shape.groups.len()).find_map(|group| Some((group, self.unsettled_group(group)?)))
+    }
+
+    /// Returns the number of known generations and targets of a group.
+    fn begun(&self, group: usize) -> u64 {
+        self.promises.begun(group) + self.guards[group].targets
+    }
+
+    /// The id of the promise that a group settles.
+    fn liveness(&self, group: usize) -> &'static str {
+        let roll = self.shape.groups[group].roll;
+        match (self.shape.is_newer(), roll == Roll::Never) {
+            (false, _) => "L5",
+            (true, true) => "C18",
+            (true, false) => "C20",
+        }
+    }
+
+    /// The consumer group of this id, at the node that owns its partition.
+    fn consumer_group(&self, group: usize) -> Option<&ConsumerGroup> {
+        let id = &self.shape.groups[group].id;
+        let partition = rota_core::partition_for(id, self.shape.partitions) as usize;
+        self.nodes[self.owners[partition]].cores[partition].consumer_group(id)
     }
 
     fn unsettled_group(&self, group: usize) -> Option<String> {
         let ledger = &self.ledgers[group];
         let of = |seat: &super::Seat| self.shape.seats[seat.shape].group == group;
         let mut wanted: BTreeMap<Partition, u32> = BTreeMap::new();
-        for seat in self.seats.iter().filter(|seat| of(seat)) {
+        for (at, seat) in self.seats.iter().enumerate().filter(|(_, seat)| of(seat)) {
             let Some(member) = &seat.member else { continue };
             if member.state() != State::Stable || seat.undone > 0 {
                 let (state, generation) = (member.state(), member.generation());
                 return Some(format!("{} is {state:?} in generation {generation}", seat.name()));
             }
-            for topic in &seat.topics {
-                let partitions = self.topics.get(topic).map_or(0, |topic| topic.partitions);
-                wanted.extend((0..partitions).map(|index| (Partition::new(topic.clone(), index), 0)));
+            for (topic, known) in self.topics.iter().filter(|(topic, _)| self.wants(at, topic)) {
+                wanted.extend((0..known.partitions).map(|index| (Partition::new(topic.clone(), index), 0)));
             }
         }
         for (partition, (seat, _), _) in ledger.held() {
-            if !self.seats[seat].topics.contains(&partition.topic) {
+            if !self.wants(seat, &partition.topic) {
                 return Some(format!("{} reads {partition}, which it does not want", self.seats[seat].name()));
             }
             *wanted.entry(partition.clone()).or_default() += 1;
         }
         let id = &self.shape.groups[group].id;
+        let consumers = self.consumer_group(group);
+        if let Some(state) = consumers.map(ConsumerGroup::state).filter(|state| *state != GroupState::Stable)
+            && !wanted.is_empty()
+        {
+            return Some(format!("{id} is {}", state.name()));
+        }
         let generations = ledger.generations();
-        if generations.len() > 1 {
+        if generations.len() > 1 && consumers.is_none() {
             return Some(format!("{id} is in generations {generations:?}"));
         }
         let generation = generations.first().copied().unwrap_or(-1);
         let mut wrong = wanted.iter().filter(|(_, count)| **count != 1);
         wrong
-            .find(|(partition, count)| **count > 1 || !self.is_forgotten(group, generation, partition))
+            .find(|(partition, count)| {
+                **count > 1 || consumers.is_some() || !self.is_forgotten(group, generation, partition)
+            })
             .map(|(partition, count)| format!("{partition} of {id} is read by {count}"))
     }
 
     /// Whether a missing owner of this partition is unavoidable, in Kafka as well, because a static member restarted
     /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it read that; or a member
-    /// that had revoked the partition and not rejoined, so that others could take it over.
+    /// that had revoked the partition and not rejoined, so that others could take it over. And so it is where a static member
+    /// has made a classic group of a Stable consumer group: no member knows that it leads.
     fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
+        if let Some((of, since_ms)) = self.guards[group].unled
+            && of == generation
+            && self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| *grown_ms + SLOWLY_LEARNT_MS >= since_ms)
+        {
+            return true;
+        }
         let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
         let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
         let grew_unseen = self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| known_ms.contains(grown_ms));

@@ -14,6 +14,7 @@ use super::{
 pub fn report(report: &Report) -> Value {
     json!({
         "seed": report.seed,
+        "protocol": report.protocol.name(),
         "faults": report.faults.iter().map(fault).collect::<Vec<_>>(),
         "violation": report.violation.as_ref().map(violation),
         "figures": figures(&report.figures),

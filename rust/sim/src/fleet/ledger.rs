@@ -19,6 +19,8 @@ struct Hold {
     since_ms: u64,
     /// Whether the process must revoke it, and has not reported so.
     is_ending: bool,
+    /// Whether it was no member at some time since.
+    is_stale: bool,
 }
 
 impl Hold {
@@ -89,7 +91,7 @@ impl Ledger {
                     return Err(("S27", words()));
                 }
             }
-            let now_held = Hold { generation, life: to.life, since_ms: now_ms, is_ending: false };
+            let now_held = Hold { generation, life: to.life, since_ms: now_ms, is_ending: false, is_stale: false };
             let before = held.insert(to.process, now_held);
             if let Some(before) = before {
                 self.owned.push(before.owned(to.process, partition, now_ms));
@@ -112,6 +114,26 @@ impl Ledger {
     /// Records that a process has revoked what it must.
     pub fn ended(&mut self, process: Process, now_ms: u64) {
         self.remove(process, now_ms, |hold| hold.is_ending);
+    }
+
+    /// Records that some processes are no members at this moment.
+    pub fn interrupt(&mut self, is_out: impl Fn(Process) -> bool) {
+        for held in self.holds.values_mut() {
+            for (process, hold) in held.iter_mut().filter(|(_, hold)| !hold.is_stale) {
+                hold.is_stale = is_out(*process);
+            }
+        }
+    }
+
+    /// Returns what each process holds that has been a member ever since, by its name.
+    pub fn holders(&self, name: impl Fn(usize) -> String) -> Vec<(String, BTreeSet<Partition>)> {
+        let mut holders: BTreeMap<Process, BTreeSet<Partition>> = BTreeMap::new();
+        for (partition, held) in &self.holds {
+            for (process, _) in held.iter().filter(|(_, hold)| !hold.is_stale) {
+                holders.entry(*process).or_default().insert(partition.clone());
+            }
+        }
+        holders.into_iter().map(|((seat, _), held)| (name(seat), held)).collect()
     }
 
     /// Records that a process ended, or lost these partitions.

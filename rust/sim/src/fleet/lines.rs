@@ -46,6 +46,7 @@ impl Fleet {
             Happening::Learn { node, partition } => {
                 (core(*node, *partition), "learn", format!("n{}", self.owners[*partition]))
             }
+            Happening::Topic { node, name } => (format!("n{node}"), "topic", name.to_string()),
             Happening::Failover { node } => (format!("n{node}"), "failover", String::new()),
             Happening::Restart { node } => (format!("n{node}"), "restart", String::new()),
             Happening::Inspect => ("*".to_owned(), "inspect", String::new()),
@@ -77,12 +78,24 @@ fn request_name(request: &Request) -> &'static str {
     }
 }
 
+/// Partitions as `topic id:indexes`; `-`: none.
+fn indexes(topics: &[(u128, Vec<i32>)]) -> String {
+    let of = |(topic, indexes): &(u128, Vec<i32>)| {
+        let indexes: Vec<String> = indexes.iter().map(i32::to_string).collect();
+        format!("{topic}:{}", indexes.join(","))
+    };
+    if topics.is_empty() { "-".to_owned() } else { topics.iter().map(of).collect::<Vec<_>>().join(" ") }
+}
+
 fn asked(request: &Request) -> String {
     match request {
         Request::FindCoordinator { group_id } => group_id.clone(),
         Request::Metadata { .. } => String::new(),
         Request::TopicNames { ids } => format!("{} topic ids", ids.len()),
-        Request::ConsumerGroupHeartbeat(beat) => format!("{} e{} `{}`", beat.group_id, beat.epoch, beat.member_id),
+        Request::ConsumerGroupHeartbeat(beat) => {
+            let owned = beat.owned.as_deref().map(|owned| format!(", owns {}", indexes(owned))).unwrap_or_default();
+            format!("{} e{} `{}`{owned}", beat.group_id, beat.epoch, beat.member_id)
+        }
         Request::JoinGroup { group_id, member_id, .. } | Request::LeaveGroup { group_id, member_id, .. } => {
             format!("{group_id} `{member_id}`")
         }
@@ -105,8 +118,9 @@ fn answered(answer: &Answer) -> String {
         Answer::FindCoordinator(Err(error)) => plain("FindCoordinator", *error),
         Answer::Metadata(topics) => format!("Metadata {} topics", topics.len()),
         Answer::TopicNames(names) => format!("Metadata {} names", names.len()),
-        Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, epoch, .. } => {
-            format!("ConsumerGroupHeartbeat NONE e{epoch}")
+        Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, epoch, assignment, .. } => {
+            let given = assignment.as_deref().map(|given| format!(", has {}", indexes(given))).unwrap_or_default();
+            format!("ConsumerGroupHeartbeat NONE e{epoch}{given}")
         }
         Answer::ConsumerGroupHeartbeat { error, .. } => plain("ConsumerGroupHeartbeat", *error),
         Answer::JoinGroup { error: ErrorCode::None, generation, member_id, leader, members, .. } => {

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Record, Sink};
+use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Record, Sink, records::ConsumerRecord};
 use rota_log::{
     Append, BatchKind, Completion, Completions, Fault, FaultyLog, FencedLog, LogError, Operation, RecordInPlace,
 };
@@ -245,10 +245,32 @@ impl Log {
         let found = stored.entries.binary_search_by_key(&number, |entry| entry.number);
         let records = found.map_or(&[][..], |at| &stored.entries[at].records);
         let deleted = records.iter().filter_map(|record| match record {
-            Record::Group { group_id, value: None } => Some(group_id.clone()),
+            Record::Group { group_id, value: None } => {
+                let earlier = &stored.entries[..found.unwrap_or(0)];
+                let mut earlier = earlier.iter().rev().flat_map(|entry| entry.records.iter().rev());
+                // A group with members is not deleted, but becomes a consumer group.
+                let is_converted = earlier.find_map(|record| has_members(record, group_id)).unwrap_or(false);
+                (!is_converted).then(|| group_id.clone())
+            }
+            Record::Consumer { group_id, about: ConsumerRecord::Epoch(None) } => {
+                let is_converted = records.iter().any(|record| has_members(record, group_id) == Some(true));
+                (!is_converted).then(|| group_id.clone())
+            }
             _ => None,
         });
         deleted.collect()
+    }
+
+    /// Passes the records about consumer groups of an append, or of all, to `take`, if they are stored.
+    pub fn each_consumer_record(&self, of: Option<AppendNumber>, take: &mut dyn FnMut(&Arc<str>, &ConsumerRecord)) {
+        let stored = self.store.lock();
+        let from = of.map_or(0, |number| stored.entries.partition_point(|entry| entry.number < number));
+        let entries = stored.entries[from..].iter().take_while(|entry| of.is_none_or(|number| entry.number == number));
+        for record in entries.flat_map(|entry| &entry.records) {
+            if let Record::Consumer { group_id, about } = record {
+                take(group_id, about);
+            }
+        }
     }
 
     /// Begins a new epoch. A part of the appends in flight stays, as it reached the disk; a torn batch is cut.
@@ -310,9 +332,9 @@ impl Log {
     /// Whether the log durably has a group.
     pub fn has_group(&self, group_id: &str, now_ms: u64) -> bool {
         let found = self.newest(now_ms, |_, record| match record {
-            Record::Group { group_id: of, value: Some(_) } | Record::Offset { group_id: of, value: Some(_), .. } => {
-                (**of == *group_id).then_some(())
-            }
+            Record::Consumer { group_id: of, .. }
+            | Record::Group { group_id: of, value: Some(_) }
+            | Record::Offset { group_id: of, value: Some(_), .. } => (**of == *group_id).then_some(()),
             _ => None,
         });
         found.is_some()
@@ -360,6 +382,14 @@ impl Log {
         let stored = self.store.lock();
         let records = |entry: &'_ Entry| entry.records.iter().rev().find_map(|record| find(entry.number, record));
         stored.entries.iter().rev().find_map(records)
+    }
+}
+
+/// Whether the record of this classic group has members; `None`: it is no value of that group.
+fn has_members(record: &Record, group_id: &Arc<str>) -> Option<bool> {
+    match record {
+        Record::Group { group_id: of, value: Some(value) } if of == group_id => Some(!value.members.is_empty()),
+        _ => None,
     }
 }
 

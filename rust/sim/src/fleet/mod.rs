@@ -13,6 +13,7 @@ mod chaos;
 mod clients;
 mod crowd;
 pub mod faults;
+mod guard;
 mod heal;
 mod journal;
 pub mod json;
@@ -26,6 +27,7 @@ mod operator;
 pub mod plan;
 mod planted;
 mod promises;
+pub mod protocols;
 mod queue;
 pub mod seeds;
 mod sessions;
@@ -46,12 +48,14 @@ use crate::dice::Rng;
 use clients::Seat;
 use crowd::Crowd;
 use faults::{Fault, Kind};
+use guard::Guard;
 use journal::Journal;
 use ledger::Ledger;
 use log::{AppendNumber, Log};
 use nodes::Node;
 use operator::Watch;
 use promises::{Promises, Waiting};
+use protocols::Protocol;
 use queue::Queue;
 use sessions::Sessions;
 use shape::Shape;
@@ -68,6 +72,8 @@ const HAPPENINGS_MAX: u64 = 500_000;
 /// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
+    /// The protocol that members speak.
+    pub protocol: Protocol,
     /// Whether each seed uses only some kinds of faults.
     pub swarm: bool,
     /// Whether to record every event as a line.
@@ -127,6 +133,8 @@ pub struct Figures {
 pub struct Report {
     /// The seed of the world.
     pub seed: u64,
+    /// The protocol of its members.
+    pub protocol: Protocol,
     /// The faults of the world.
     pub faults: Vec<Fault>,
     /// The violation, if any.
@@ -160,6 +168,7 @@ enum Happening {
     Loaded { node: usize, life: u32, partition: usize, epoch: u32 },
     Unload { node: usize, partition: usize, epoch: u32 },
     Learn { node: usize, partition: usize },
+    Topic { node: usize, name: Arc<str> },
     Failover { node: usize },
     Restart { node: usize },
     Inspect,
@@ -174,6 +183,8 @@ struct Fleet {
     faults: Vec<Fault>,
     queue: Queue<Happening>,
     topics: BTreeMap<Arc<str>, TopicMetadata>,
+    /// The id of each topic.
+    topic_ids: BTreeMap<Arc<str>, u128>,
     /// Time of the last growth of each topic.
     grown_ms: BTreeMap<Arc<str>, u64>,
     nodes: Vec<Node>,
@@ -193,6 +204,8 @@ struct Fleet {
     /// The operator's knowledge, by group.
     watches: Vec<Watch>,
     ledgers: Vec<Ledger>,
+    /// The checks of consumer groups, by group.
+    guards: Vec<Guard>,
     lives: Vec<Life>,
     /// Used by [`Planted::AssignmentOfAnother`].
     last_assignment: Vec<u8>,
@@ -204,9 +217,10 @@ struct Fleet {
 }
 
 /// Returns the faults of a seed's world.
-pub fn faults_of(seed: u64, swarm: bool) -> Vec<Fault> {
-    let shape = Shape::draw(seed, &mut Rng::new(seed));
-    faults::draw(&mut Rng::new(seed ^ 0xfa17), &shape, swarm)
+pub fn faults_of(seed: u64, options: Options) -> Vec<Fault> {
+    let mut shape = Shape::draw(seed, &mut Rng::new(seed));
+    protocols::overlay(&mut shape, seed, options.protocol.of(seed));
+    faults::draw(&mut Rng::new(seed ^ 0xfa17), &shape, options.swarm)
 }
 
 /// Runs a seed's world with these faults. A panic is a violation.
@@ -218,13 +232,14 @@ pub fn run(seed: u64, faults: &[Fault], options: Options) -> Report {
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned()));
         fleet.violated("panic", words.unwrap_or_default());
     }
-    fleet.report(seed)
+    Report { protocol: options.protocol.of(seed), ..fleet.report(seed) }
 }
 
 impl Fleet {
     fn new(seed: u64, faults: Vec<Fault>, options: Options) -> Fleet {
         let mut dice = Rng::new(seed);
-        let shape = Shape::draw(seed, &mut dice);
+        let mut shape = Shape::draw(seed, &mut dice);
+        protocols::overlay(&mut shape, seed, options.protocol.of(seed));
         Fleet::of(dice, shape, faults, options)
     }
 
@@ -232,7 +247,10 @@ impl Fleet {
         let owners: Vec<usize> = (0..shape.partitions as usize).map(|at| at % shape.nodes).collect();
         let seats = shape.seats.iter().enumerate().map(|(at, seat)| {
             let topics = shape.groups[seat.group].topics.clone();
-            Seat::new(at, format!("c{at}"), seat.instance_id.clone(), topics)
+            let is_consumer = seat.consumer.is_some_and(|consumer| consumer.begins);
+            let mut seat = Seat::new(at, format!("c{at}"), seat.instance_id.clone(), topics);
+            seat.is_consumer = is_consumer;
+            seat
         });
         Fleet {
             now_ms: 0,
@@ -242,6 +260,7 @@ impl Fleet {
             faults,
             queue: Queue::default(),
             topics: shape.topics.clone(),
+            topic_ids: shape.topics.keys().enumerate().map(|(at, name)| (name.clone(), at as u128 + 1)).collect(),
             grown_ms: BTreeMap::new(),
             nodes: (0..shape.nodes).map(|_| Node::new(&shape, owners.clone())).collect(),
             logs: owners.iter().map(|_| Log::default()).collect(),
@@ -257,6 +276,7 @@ impl Fleet {
             crowd: Crowd::default(),
             watches: vec![Watch::default(); shape.groups.len()],
             ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
+            guards: shape.groups.iter().map(|group| Guard::new(&group.id)).collect(),
             lives: Vec::new(),
             last_assignment: Vec::new(),
             healed_ms: None,
@@ -342,6 +362,7 @@ impl Fleet {
             Happening::Load { partition } => self.load(partition),
             Happening::Loaded { node, life, partition, epoch } => self.loaded(node, life, partition, epoch),
             Happening::Unload { node, partition, epoch } => self.unload(node, partition, epoch),
+            Happening::Topic { node, name } => self.learn_topic(node, &name),
             Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.owners[partition],
             Happening::Failover { node } => self.fail_over(node),
             Happening::Restart { node } => self.restart_node(node),
@@ -398,10 +419,15 @@ impl Fleet {
                 *figures.looked.entry(id).or_default() += count;
             }
         }
+        for guard in &self.guards {
+            for (id, count) in &guard.looked {
+                *figures.looked.entry(id).or_default() += count;
+            }
+        }
         figures.moved = self.ledgers.iter().map(|ledger| ledger.moved).sum();
         let lines = self.lines.unwrap_or_default();
         let journal = self.journal.map_or(Vec::new(), Journal::into_entries);
         let Fleet { faults, violation, figures, .. } = self;
-        Report { seed, faults, violation, figures, lines, journal, timeline }
+        Report { seed, faults, violation, figures, lines, journal, timeline, ..Report::default() }
     }
 }

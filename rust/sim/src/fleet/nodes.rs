@@ -1,6 +1,8 @@
 //! Nodes: real coordinators with their own clocks, and partitions that move.
 
-use rota_core::{Coordinator, Now, Phase, SelfCheck, Ticket};
+use std::{collections::BTreeMap, sync::Arc};
+
+use rota_core::{Coordinator, ErrorCode, Now, Phase, SelfCheck, Ticket};
 use rota_journal::{Event, Firing};
 use rota_member::{Answer, Request, RequestId};
 
@@ -60,12 +62,15 @@ pub struct Node {
     pub clock: Clock,
     pub cores: Vec<Coordinator>,
     wake_ms: Vec<u64>,
+    /// The topics that each coordinator knows: their ids and sizes.
+    pub topics: Vec<BTreeMap<Arc<str>, (u128, i32)>>,
     /// Owners of the partitions, as the node knows them.
     pub view: Vec<usize>,
 }
 
 fn unowned(shape: &Shape, partition: u32) -> Coordinator {
     let mut core = Coordinator::new(shape.core_config(), partition, 0);
+    core.configure_consumer_groups(shape.consumer_config());
     core.unload(Now { mono_ms: 0, wall_ms: 0 }, &mut Effects::default());
     core
 }
@@ -78,6 +83,7 @@ impl Node {
             clock: Clock::default(),
             cores: (0..shape.partitions).map(|partition| unowned(shape, partition)).collect(),
             wake_ms: vec![u64::MAX; shape.partitions as usize],
+            topics: vec![BTreeMap::new(); shape.partitions as usize],
             view,
         }
     }
@@ -97,6 +103,7 @@ impl Fleet {
                     let partition = rota_core::partition_for(group_id, self.shape.partitions);
                     Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition as usize])))
                 }
+                Request::TopicNames { ids } => Answer::TopicNames(self.names_of(ids)),
                 _ => Answer::Metadata(self.topics.clone()),
             };
             return self.reply(wire, request, answer);
@@ -114,6 +121,10 @@ impl Fleet {
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
         let entropy = u128::from(ticket.0).wrapping_mul(SPREAD);
+        let owned = match self.planted {
+            Some(planted) => planted.twist_request(owned),
+            None => owned,
+        };
         owned.with(|request| self.tell(node, partition, &Event::Submitted { ticket, entropy, request }));
         if self.waiting.get(&ticket).is_some_and(|one| matches!(*one.asked.body, Request::JoinGroup { .. })) {
             self.watches[group].had_one = false;
@@ -126,12 +137,16 @@ impl Fleet {
         let owner = &mut self.nodes[node];
         let (core, now) = (&mut owner.cores[partition], owner.clock.shows(self.now_ms));
         let is_owner = core.epoch() == self.logs[partition].epoch && core.phase() != Phase::Unloaded;
+        let watched = if is_owner && self.shape.is_newer() { self.watched(node, partition, event) } else { Vec::new() };
+        let (owner, core_now) = (&mut self.nodes[node], now);
+        let core = &mut owner.cores[partition];
         if let Some(journal) = self.journal.as_mut().filter(|_| is_owner) {
-            journal.tell(core, event, now, self.now_ms, &mut effects);
+            journal.tell(core, event, core_now, self.now_ms, &mut effects);
         } else {
-            let _done = event.apply(core, now, &mut effects);
+            let _done = event.apply(core, core_now, &mut effects);
         }
         let described = effects.described.take();
+        self.guard(node, partition, watched, &effects);
         self.follow(node, partition, effects);
         described
     }
@@ -160,7 +175,12 @@ impl Fleet {
         let (Some(waiting), Some(answer)) = (self.waiting.remove(&ticket), answer) else {
             return self.violated("S18", format!("ticket {} is answered again, or never was asked", ticket.0));
         };
+        let mut waiting = waiting;
         let Waiting { wire, request, place: Place { node, partition, .. }, .. } = waiting;
+        let is_consumer_group = self.nodes[node].cores[partition].consumer_group(&waiting.asked.group_id).is_some();
+        // The JoinGroup that ends a consumer group is answered as one to a consumer group.
+        waiting.by_consumer_group = is_consumer_group
+            || matches!(&answer, Answer::JoinGroup { error: ErrorCode::None, leader, .. } if leader.is_empty());
         if self.planted == Some(Planted::AnswerLost) && ticket.0.is_multiple_of(97) {
             return;
         }
@@ -183,6 +203,7 @@ impl Fleet {
             Some(planted) => planted.twist(answer, &mut self.last_assignment),
             None => answer,
         };
+        self.guard_answer(ticket, &waiting, &answer);
         self.reply(wire, request, answer);
         self.queue.push(self.now_ms, Happening::ReadOn { wire });
     }
@@ -222,6 +243,10 @@ impl Fleet {
         }
         if result.is_err() && by.epoch < self.logs[partition].epoch {
             self.effective(Kind::Zombie);
+        }
+        // The load of a newer epoch has folded what an older one wrote.
+        if by.epoch == self.logs[partition].epoch {
+            self.stored(partition, number);
         }
         for group_id in self.logs[partition].deleted_by(number) {
             self.group_deleted(&group_id);
@@ -273,7 +298,9 @@ impl Fleet {
         core.check_itself(if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Sampled });
         self.nodes[node].cores[partition] = core;
         self.nodes[node].wake_ms[partition] = u64::MAX;
+        self.nodes[node].topics[partition].clear();
         self.tell(node, partition, &Event::Began { config: &config, partition: partition as u32, epoch });
+        self.prepare(node, partition);
         self.learn(node, partition);
         let life = self.nodes[node].life;
         let at_ms = self.now_ms + 5 + self.dice.below(200) as u64;
@@ -293,6 +320,7 @@ impl Fleet {
             return self.queue.push(at_ms, Happening::Load { partition });
         }
         self.logs[partition].replay(core, self.planted);
+        self.refold(partition);
         self.tell(node, partition, &Event::Loaded { state: &[] });
     }
 

@@ -7,6 +7,7 @@ use rota_member::{ConfigError, Member, TopicMetadata};
 
 use super::{
     Fault, Fleet, Kind, Options, Report,
+    protocols::Roll,
     shape::{GroupShape, Limits, SeatShape, Shape, Timeouts},
 };
 use crate::dice::Rng;
@@ -52,16 +53,23 @@ impl Plan {
             instance_id: self.is_static.then(|| format!("i{at}")),
             auto_commit: true,
             join_version: 9,
+            consumer: None,
         };
         Shape {
             nodes: 1,
             partitions: 1,
             topics: BTreeMap::from([(topic.clone(), of)]),
-            groups: vec![GroupShape { id: "group".into(), strategies: vec![self.assignor], topics: vec![topic] }],
+            groups: vec![GroupShape {
+                id: "group".into(),
+                strategies: vec![self.assignor],
+                topics: vec![topic],
+                roll: Roll::Never,
+            }],
             seats: (0..self.members).map(seat).collect(),
             timeouts: self.timeouts,
             pace: 1,
             limits: Limits::default(),
+            newer: None,
         }
     }
 
@@ -69,7 +77,7 @@ impl Plan {
     pub fn run(&self, seed: u64) -> Result<Report, ConfigError> {
         let shape = self.shape();
         for seat in 0..self.members {
-            Member::new(shape.config(seat, shape.seats[seat].instance_id.clone(), seed))?;
+            Member::new(shape.config(seat, shape.seats[seat].instance_id.clone(), seed, None))?;
         }
         let faults = self.restarts.iter().map(|restart| Fault {
             at_ms: restart.at_ms,

@@ -1,7 +1,10 @@
 //! Bugs planted into a world, to test that its checks find them.
 
 use rota_core::ErrorCode;
+use rota_journal::owned::Request;
 use rota_member::Answer;
+
+use super::Protocol;
 
 macro_rules! bugs {
     ($($bug:ident = $name:literal, $told:literal;)+) => {
@@ -34,9 +37,27 @@ bugs! {
     RejoinsForNothing = "rejoins-for-nothing", "applications rejoin again and again for 20 s after everything has healed";
     OneTooMany = "one-too-many", "coordinators let one member more in than a group may have";
     FenceUnheard = "fence-unheard", "a fenced member gets the error of an unknown one";
+    RevokedIsKept = "revoked-is-kept", "an application goes on reading what it says that it has given up (newer protocol)";
+    ReportsNothing = "reports-nothing", "a report of what a member owns arrives empty (newer protocol)";
+    EpochAhead = "epoch-ahead", "from epoch 4 on a heartbeat is answered with the next epoch (newer protocol)";
+    AssignmentUnheard = "assignment-unheard", "from epoch 4 on no answer has an assignment (newer protocol)";
+    AwayIsGone = "away-is-gone", "a static member that goes away leaves for good (newer protocol)";
+    CommitsAhead = "commits-ahead", "a commit arrives with the next epoch (newer protocol)";
+    PolicyIgnored = "policy-ignored", "groups change over whatever the policy says (newer protocol)";
+    TopicsUnheard = "topics-unheard", "coordinators do not learn that topics grow or are created (newer protocol)";
+    SubscriptionUnheard = "subscription-unheard", "a change of a subscription is lost (newer protocol)";
 }
 
 impl Planted {
+    /// Returns the protocol of the worlds in which it shows.
+    pub fn protocol(self) -> Protocol {
+        match self {
+            Planted::PolicyIgnored => Protocol::Mixed,
+            _ if self as usize >= Planted::RevokedIsKept as usize => Protocol::Consumer,
+            _ => Protocol::Classic,
+        }
+    }
+
     /// Changes an answer on its way. `last` is the previous assignment.
     pub(super) fn twist(self, answer: Answer, last: &mut Vec<u8>) -> Answer {
         match (self, answer) {
@@ -48,7 +69,52 @@ impl Planted {
                 *last = assignment;
                 Answer::SyncGroup { error: ErrorCode::None, protocol_name, assignment: told }
             }
+            (
+                Planted::EpochAhead,
+                Answer::ConsumerGroupHeartbeat {
+                    error: ErrorCode::None,
+                    message,
+                    epoch,
+                    heartbeat_interval_ms,
+                    assignment,
+                },
+            ) if epoch > 3 => {
+                let (error, epoch) = (ErrorCode::None, epoch + 1);
+                Answer::ConsumerGroupHeartbeat { error, message, epoch, heartbeat_interval_ms, assignment }
+            }
+            (
+                Planted::AssignmentUnheard,
+                Answer::ConsumerGroupHeartbeat {
+                    error: ErrorCode::None, message, epoch, heartbeat_interval_ms, ..
+                },
+            ) if epoch > 3 => {
+                let (error, assignment) = (ErrorCode::None, None);
+                Answer::ConsumerGroupHeartbeat { error, message, epoch, heartbeat_interval_ms, assignment }
+            }
             (_, answer) => answer,
         }
+    }
+
+    /// Changes a request on its way to a coordinator.
+    pub(super) fn twist_request(self, mut request: Request<'static>) -> Request<'static> {
+        match (self, &mut request) {
+            (Planted::ReportsNothing, Request::ConsumerGroupHeartbeat(heartbeat)) => {
+                if let Some(owned) = &mut heartbeat.topic_partitions {
+                    owned.clear();
+                }
+            }
+            (Planted::AwayIsGone, Request::ConsumerGroupHeartbeat(heartbeat)) if heartbeat.member_epoch == -2 => {
+                heartbeat.member_epoch = -1;
+            }
+            (Planted::SubscriptionUnheard, Request::ConsumerGroupHeartbeat(heartbeat))
+                if heartbeat.member_epoch > 0 =>
+            {
+                heartbeat.subscribed_topic_names = None;
+                heartbeat.subscribed_topic_regex = None;
+            }
+            (Planted::CommitsAhead, Request::OffsetCommit(commit)) if commit.generation > 3 => commit.generation += 1,
+            _ => {}
+        }
+        request
     }
 }

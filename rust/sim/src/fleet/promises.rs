@@ -40,6 +40,8 @@ pub struct Waiting {
     pub request: RequestId,
     pub place: Place,
     pub asked: Asked,
+    /// Whether a consumer group answers: promises about generations are those of classic groups.
+    pub by_consumer_group: bool,
     /// The latest known generation of the group when the request arrived.
     reached: i32,
     /// For a fetch: the newest acknowledged commits when the request arrived, and their times.
@@ -48,7 +50,7 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn new(wire: WireId, request: RequestId, place: Place, asked: Asked) -> Waiting {
-        Waiting { wire, request, place, asked, reached: 0, floors: Vec::new() }
+        Waiting { wire, request, place, asked, by_consumer_group: false, reached: 0, floors: Vec::new() }
     }
 }
 
@@ -110,6 +112,12 @@ impl Promises {
         self.resubscribed.contains(&group)
     }
 
+    /// Records that a consumer group became a classic one, whose generation is the group epoch, with another leader.
+    pub fn converted(&mut self, group: usize) {
+        self.rounds.retain(|(of, ..), _| *of != group);
+        self.assignments.retain(|(of, _), _| *of != group);
+    }
+
     /// Records a durable deletion of a group, which then starts again.
     pub fn deleted(&mut self, group: usize) {
         self.rounds.retain(|(of, ..), _| *of != group);
@@ -168,12 +176,15 @@ impl Promises {
                 if let Some(instance_id) = instance_id {
                     self.instances.insert(member_id.clone(), format!("{group_id}/{instance_id}"));
                 }
+                if to.by_consumer_group {
+                    return Ok(());
+                }
                 self.joined(*group, to, answer, log, now_ms)
             }
             (
                 Request::SyncGroup { generation, member_id, .. },
                 Answer::SyncGroup { error: ErrorCode::None, assignment, .. },
-            ) => {
+            ) if !to.by_consumer_group => {
                 self.look("S26");
                 let Some(epoch) = log.plan_epoch(group_id, *generation, now_ms) else {
                     let words = format!("{member_id} got generation {generation}, which the log does not have");
@@ -187,7 +198,7 @@ impl Promises {
                     return Ok(());
                 }
                 self.look("S15");
-                if *generation >= 0 && *generation < to.reached {
+                if *generation >= 0 && *generation < to.reached && !to.by_consumer_group {
                     return broken("S15", format!("a commit of generation {generation} after {} began", to.reached));
                 }
                 if to.place.is_fenced {

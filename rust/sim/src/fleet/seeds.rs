@@ -66,7 +66,7 @@ fn add_counts<K: Ord + Copy>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>
 pub fn run_all(seeds: std::ops::Range<u64>, options: Options) -> Total {
     let mut total = Total::default();
     for seed in seeds {
-        total.add(run(seed, &faults_of(seed, options.swarm), options));
+        total.add(run(seed, &faults_of(seed, options), options));
         if total.broken.is_some() {
             break;
         }

@@ -99,6 +99,13 @@ impl Sessions {
                     self.heard.remove(now);
                 }
             }
+            // It takes the place of a classic member.
+            Request::ConsumerGroupHeartbeat(heartbeat) if heartbeat.epoch == 0 => {
+                let instance = heartbeat.instance_id.clone();
+                if let Some(now) = instance.and_then(|instance| self.of_instance.get(&(group, instance))) {
+                    self.heard.remove(now);
+                }
+            }
             Request::LeaveGroup { member_id, .. } | Request::JoinGroup { member_id, .. } => {
                 self.heard.remove(member_id);
             }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use rota_assign::Assignor;
 use rota_member::{Config, Strategy, TopicMetadata};
 
+use super::protocols::{ConsumerShape, Newer, Roll};
 use crate::dice::Rng;
 
 /// Duration of the chaos in milliseconds.
@@ -40,6 +41,8 @@ pub struct GroupShape {
     pub strategies: Vec<Assignor>,
     /// Topics that its members may subscribe to.
     pub topics: Vec<Arc<str>>,
+    /// How its processes change their protocol.
+    pub roll: Roll,
 }
 
 impl GroupShape {
@@ -60,6 +63,8 @@ pub struct SeatShape {
     pub auto_commit: bool,
     /// The client's version of `JoinGroup`.
     pub join_version: i16,
+    /// How its process is as a member of the newer protocol; `None`: it never is one.
+    pub consumer: Option<ConsumerShape>,
 }
 
 /// Timeouts of members and coordinators.
@@ -129,6 +134,8 @@ pub struct Shape {
     pub pace: u32,
     /// Limits of the coordinators.
     pub limits: Limits,
+    /// What the newer protocol needs; `None`: no member speaks it.
+    pub newer: Option<Newer>,
 }
 
 impl Shape {
@@ -150,6 +157,7 @@ impl Shape {
                 id: format!("w{seed}-g{at}").into(),
                 strategies: dice.pick(&assignors).to_vec(),
                 topics: names[..=dice.below(names.len())].to_vec(),
+                roll: Roll::Never,
             })
             .collect();
         let mut seats = Vec::new();
@@ -163,13 +171,19 @@ impl Shape {
                     Some(_) => 9,
                     None => dice.pick(&[9, 9, 9, 3, 1, 0]),
                 };
-                seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50), join_version });
+                seats.push(SeatShape {
+                    group,
+                    instance_id,
+                    auto_commit: dice.chance(50),
+                    join_version,
+                    consumer: None,
+                });
             }
         }
         let (nodes, partitions) = (2 + dice.below(2), 2 + dice.below(PARTITIONS_MAX as usize - 1) as u32);
         let pace = if dice.chance(3) { SLOW } else { 1 };
         let limits = Limits::draw(dice, groups.len(), &seats, pace);
-        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::at(pace), pace, limits }
+        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::at(pace), pace, limits, newer: None }
     }
 
     /// Returns the duration of the chaos in milliseconds.
@@ -178,21 +192,33 @@ impl Shape {
     }
 
     /// Returns the settings of a member in this seat.
-    pub fn config(&self, seat: usize, instance_id: Option<String>, seed: u64) -> Config {
+    pub fn config(
+        &self,
+        seat: usize,
+        instance_id: Option<String>,
+        seed: u64,
+        consumer: Option<ConsumerShape>,
+    ) -> Config {
         let shape = &self.seats[seat];
         let group = &self.groups[shape.group];
+        let own = match consumer {
+            Some(consumer) => Config::consumer(&*group.id, consumer.assignor.map(str::to_owned)),
+            None => Config {
+                session_timeout_ms: self.timeouts.session_ms,
+                heartbeat_interval_ms: self.timeouts.heartbeat_ms,
+                strategies: group.strategies.iter().map(|assignor| Strategy::BuiltIn(*assignor)).collect(),
+                ..Config::new(&*group.id)
+            },
+        };
         Config {
             instance_id,
-            session_timeout_ms: self.timeouts.session_ms,
-            heartbeat_interval_ms: self.timeouts.heartbeat_ms,
             max_poll_interval_ms: self.timeouts.rebalance_ms,
             request_timeout_ms: REQUEST_MS,
             api_timeout_ms: API_MS,
             metadata_max_age_ms: METADATA_MS * self.pace,
             auto_commit_interval_ms: shape.auto_commit.then_some(AUTO_COMMIT_MS * self.pace),
-            strategies: group.strategies.iter().map(|assignor| Strategy::BuiltIn(*assignor)).collect(),
             seed,
-            ..Config::new(&*group.id)
+            ..own
         }
     }
 
