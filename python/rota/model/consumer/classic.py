@@ -172,8 +172,8 @@ def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
     is_released = member.state == UNRELEASED and not busy & (member.target or frozenset())
     # No other request looks at topics that have changed, or computes the target that is due (departure D22).
     is_outdated = group.is_stale and metadata(group, s.topics) != group.metadata
-    is_alone = all(each.classic for each in group.members.values())
-    owes_target = is_alone and (is_outdated or is_target_due(group, s))
+    is_due = is_outdated or is_target_due(group, s)
+    owes_target = is_due and all(each.classic for each in group.members.values())
     if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released or owes_target:
         return emit(_owes_join(s, group.group_id, member), HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS"))
     return emit(s, HeartbeatAnswer(ticket, NONE))

@@ -94,8 +94,10 @@ def _upgrade(s: State, ticket: int, r: ConsumerGroupHeartbeat, classic: ClassicG
     error = member_error(group, r, s.config.group_consumer_max_size)
     if error:
         return refuse(s, ticket, error)
-    # What it rebalanced for is due (departure D25).
-    assignor = "" if classic.state != "Stable" and classic.members else preferred(group)
+    # What it rebalanced for, or had to, is due (departure D25).
+    held = {partition for each in group.members.values() for partition in each.held}
+    is_due = any((topic.topic_id, at) not in held for topic in group.metadata for at in range(topic.partitions))
+    assignor = "" if classic.members and (is_due or classic.state != "Stable") else preferred(group)
     work, settled = stepped(s, assignor, found(group, r), r)
     records: tuple[Record, ...] = (GroupRecord(r.group_id, None), *upgrade_records(group), *work.records)
     answer, before = _answer(s, ticket, r, work, settled), s.groups[r.group_id]
@@ -197,9 +199,8 @@ def _bumped(work: Work, s: State, assignor: str) -> Work:
 
 
 def is_target_due(group: Group, s: State) -> bool:
-    """Whether the target is behind, and the interval allows another (§7.1)."""
+    """Whether the target is behind, and the interval allows another (§7.1). A time to come is over (departure D26)."""
     interval_ms = setting_ms(s, group.group_id, "consumer.assignment.interval.ms")
-    # A clock that was put back counts as a long time (departure D26).
     is_early = group.target_ms and 0 <= s.wall_ms - group.target_ms < interval_ms
     return group.epoch != group.target_epoch and not is_early
 

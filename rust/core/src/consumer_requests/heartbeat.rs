@@ -99,7 +99,7 @@ struct Beat<'a> {
     max_size: u32,
     interval_ms: i32,
     now: Now,
-    /// Whether the group was a classic one that rebalanced until now.
+    /// Whether the group was a classic one that rebalanced until now, or had to.
     is_interrupted: bool,
 }
 
@@ -252,7 +252,7 @@ impl Coordinator {
             max_size: self.consumer.max_size,
             interval_ms: timing.assignment_interval_ms,
             now: step.now,
-            is_interrupted: matches!(room, Room::Classic(handle) if self.groups[handle].is_rebalancing()),
+            is_interrupted: self.is_interrupted(&room, &group),
         };
         let outcome = upgraded.and_then(|()| beat.run(&mut group, &mut draft));
         let outcome = match outcome {
@@ -284,6 +284,16 @@ impl Coordinator {
         }
         self.consumer_groups.insert(Arc::clone(&group_id), group);
         Ok(Stepped { group_id, epoch: outcome.epoch, assigned: outcome.assigned, draft, before })
+    }
+
+    /// Whether a classic group is in the midst of a rebalance, or needs one: no member has some partition of a topic that
+    /// members subscribe to.
+    fn is_interrupted(&self, room: &Room, upgraded: &ConsumerGroup) -> bool {
+        let Room::Classic(handle) = *room else { return false };
+        let names = upgraded.topic_names();
+        let topics = names.iter().filter_map(|name| self.topics.get(name));
+        let mut all = topics.flat_map(|topic| (0..topic.partitions).map(|index| (topic.topic_id, index)));
+        self.groups[handle].is_rebalancing() || all.any(|partition| !upgraded.owners().contains_key(&partition))
     }
 
     /// What the step does to the classic group of the same id; returns the record that ends that one.
@@ -401,7 +411,7 @@ impl Beat<'_> {
         }
         let change = self.subscribe(group, draft);
         let resubscribed = change != Change::Nothing;
-        // What a classic group was rebalancing for is done by the next target (departure D25).
+        // What a classic group was rebalancing for, or had to, is done by the next target (departure D25).
         let bump = change == Change::Subscription || group.preferred_assignor(None) != assignor || self.is_interrupted;
         let resolves = group.patterns_are_due(resolved_ms, self.now.wall_ms);
         let epoch = group.epoch();

@@ -144,6 +144,18 @@ fn policies_allow_each_direction_by_itself() {
     }
 }
 
+/// The leader had not seen that the topic grew. The conversion takes the topic as it is, so no later heartbeat does, either
+/// (departure D25).
+#[test]
+fn a_consumer_that_replaces_a_static_member_finds_partitions_that_no_member_has() {
+    let mut g = scene(settings(0), STATIC_PAIR);
+    assert_eq!(g.send(&join("m1", FOO).of("ia")), "2 [foo:012]", "all have a member");
+    let mut g = scene(settings(0), STATIC_PAIR);
+    g.change_topic("foo", 1, 8);
+    assert_eq!(g.send(&join("m1", FOO).of("ia")), "3 [foo:0127]");
+    assert_eq!(heartbeat(&mut g, "B", Some("ib"), 2), "27");
+}
+
 /// No consumer member is left whose heartbeat would look at the topics (departure D22).
 #[test]
 fn a_topic_that_grows_sends_classic_members_back_when_no_other_is_left() {
