@@ -1,5 +1,5 @@
-//! What must hold between two states of one consumer group, whoever its members are: for the exploration of all states,
-//! and for the coordinators of simulated worlds.
+//! What must hold in a consumer group, and between two states of it: for the exploration of all states, and for the
+//! coordinators of simulated worlds.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -29,7 +29,7 @@ pub struct Seat {
     pub wires: BTreeMap<Use, WireId>,
     pub paused_until_ms: u64,
     pub busy_until_ms: u64,
-    /// End of the time in which the application is slow to carry out what it is told.
+    /// End of the time in which the application is slow to handle notices.
     pub slow_until_ms: u64,
     /// Whether the next process speaks the newer protocol.
     pub is_consumer: bool,

@@ -95,7 +95,7 @@ kinds! {
     Growth = "growth", "a topic gets more partitions";
     Drift = "drift", "a node's clock goes faster or slower than the others from now on, or its wall clock jumps";
     Roll = "roll", "a process closes its member and starts again with the other protocol (worlds with both)";
-    SlowApply = "slow-apply", "applications take long to carry out what they are told (the newer protocol)";
+    SlowApply = "slow-apply", "applications take long to handle their notices (the newer protocol)";
     Creation = "creation", "a topic is created that patterns may match (the newer protocol)";
 }
 
