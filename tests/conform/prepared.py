@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -132,13 +132,17 @@ def _complete(of: Transaction) -> str:
 class Kafka:
     """Two brokers. The second leads HELD and no other topic."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, settings: Mapping[str, str] = BROKER) -> None:
+        self.folder, self.settings = folder, settings
         self.ports = [free_port(), free_port()]
 
     def begin(self, at: int) -> None:
         """Start a broker; the first is the controller."""
-        settings = BROKER | {"node.id": str(at + 1), "controller.quorum.voters": f"1@127.0.0.1:{self.ports[0] + 1}"}
+        settings = {
+            **self.settings,
+            "node.id": str(at + 1),
+            "controller.quorum.voters": f"1@127.0.0.1:{self.ports[0] + 1}",
+        }
         if at:
             settings |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[at]}"}
         words = [f"{name}={value}" for name, value in settings.items()]
@@ -181,11 +185,12 @@ def _make_internal_topics(address: tuple[str, int]) -> None:
     broker.contact()
     connection = broker.connect(WITHIN_S)
     for key_type in (0, 1):
-        eventually(partial(_is_found, connection, key_type), WITHIN_S, "there is a coordinator")
+        eventually(partial(is_found, connection, key_type), WITHIN_S, "there is a coordinator")
     connection.close()
 
 
-def _is_found(connection: Connection, key_type: int) -> bool:
+def is_found(connection: Connection, key_type: int) -> bool:
+    """Whether there is a coordinator."""
     asked = {"key_type": key_type, "coordinator_keys": ["any"]}
     error: int = connection.ask("FindCoordinator", 4, asked)["coordinators"][0]["error_code"]
     return error == 0
