@@ -166,7 +166,10 @@ def full(scene: Scene) -> None:
 
 def failover(scene: Scene) -> None:
     """PostgreSQL's primary is gone for good, and an operator promotes its standby."""
-    scene.fleet.fail_over(scene.leader(), scene.chance.uniform(0, 2 * TTL_S))
+    at = scene.leader()
+    scene.fleet.members[at].kill()
+    time.sleep(scene.chance.uniform(0, 2 * TTL_S))
+    scene.fleet.fail_over(at)
 
 
 # ---- faults of links

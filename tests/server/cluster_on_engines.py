@@ -168,14 +168,11 @@ class Fleet:
         except urllib.error.HTTPError as error:
             return error.code
 
-    def fail_over(self, at: int, after_s: float) -> None:
-        """PostgreSQL's primary, the member at this place, is gone for good. Later its standby takes its place, and gets
-        a standby of its own."""
+    def fail_over(self, at: int) -> None:
+        """PostgreSQL's primary, the member at this place, has died. Its standby takes its place, and gets its own one."""
         old, new = self.members[at], self.members[1 - at]
         assert isinstance(old, Postgres)
         assert isinstance(new, Postgres)
-        old.kill()
-        time.sleep(after_s)
         new.promote()
         old.follow(new, self.replication[new.port])
         new.wait_for(old)

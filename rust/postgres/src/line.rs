@@ -125,7 +125,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_host_that_takes_no_writes_is_not_flooded_with_connections() {
-        // Nobody listens there.
+        // No server listens there.
         let config = Config::parse("postgres://rota@127.0.0.1:1/rota", None).expect("a URL");
         let (shared, until) = (Shared::new(config), Instant::now() + OUTAGE);
         let attempts = (0..LINES).map(|_| {
