@@ -236,10 +236,10 @@ def test_messages_go_along_with_the_directory(tmp_path: Path, url: str) -> None:
     done("import", url, data, "--ttl-ms", TTL_MS)
     for message in ("first", "second"):
         with rota.Server(engine=url, node_id=1, ttl_ms=TTL_MS, settings=SETTINGS, data=data) as server:
-            eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))  # noqa: B023
+            eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
             before = committed(server) if message == "second" else before
             assert committed(server) == before
-            eventually(lambda: server.messages(TOPIC), WITHIN_S, "messages")  # noqa: B023
+            eventually(lambda: server.messages(TOPIC), WITHIN_S, "messages")
             server.produce(TOPIC, [message], partition=2)
             found = [row.value for row in server.messages(TOPIC) if row.partition == 2]
             assert found[0] == b"kept"

@@ -169,7 +169,7 @@ class Fleet:
             return error.code
 
     def fail_over(self, at: int) -> None:
-        """PostgreSQL's primary, the member at this place, has died. Its standby takes its place, and gets its own one."""
+        """PostgreSQL's primary, the member at this place, has died. The standby takes its place, and gets a standby."""
         old, new = self.members[at], self.members[1 - at]
         assert isinstance(old, Postgres)
         assert isinstance(new, Postgres)
