@@ -41,7 +41,7 @@ bugs! {
     ReportsNothing = "reports-nothing", "a report of what a member owns arrives empty (newer protocol)";
     EpochAhead = "epoch-ahead", "from epoch 4 on a heartbeat is answered with the next epoch (newer protocol)";
     AssignmentUnheard = "assignment-unheard", "from epoch 4 on no answer has an assignment (newer protocol)";
-    AwayIsGone = "away-is-gone", "a static member that goes away leaves for good (newer protocol)";
+    LeavesForGood = "leaves-for-good", "a static member that goes away leaves for good (newer protocol)";
     CommitsAhead = "commits-ahead", "a commit arrives with the next epoch (newer protocol)";
     PolicyIgnored = "policy-ignored", "groups change over whatever the policy says (newer protocol)";
     TopicsUnheard = "topics-unheard", "coordinators do not learn that topics grow or are created (newer protocol)";
@@ -103,7 +103,7 @@ impl Planted {
                     owned.clear();
                 }
             }
-            (Planted::AwayIsGone, Request::ConsumerGroupHeartbeat(heartbeat)) if heartbeat.member_epoch == -2 => {
+            (Planted::LeavesForGood, Request::ConsumerGroupHeartbeat(heartbeat)) if heartbeat.member_epoch == -2 => {
                 heartbeat.member_epoch = -1;
             }
             (Planted::SubscriptionUnheard, Request::ConsumerGroupHeartbeat(heartbeat))
