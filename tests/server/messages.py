@@ -61,7 +61,7 @@ def _fetched_partition(answer: Reader) -> Fetched:
     partition, error = answer.i32(), answer.i16()
     high_watermark = int.from_bytes(answer.take(8), "big", signed=True)
     answer.take(8)
-    # The aborted transactions: as in Kafka, an empty list where the broker does not look at the partition, and else null.
+    # Aborted transactions: an empty list where Kafka does not look at the partition, else null.
     assert answer.i32() == (0 if error == UNKNOWN_TOPIC_OR_PARTITION else -1)
     return Fetched(partition, error, high_watermark, answer.blob())
 
