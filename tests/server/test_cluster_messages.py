@@ -250,8 +250,8 @@ def test_what_was_acknowledged_survives_the_kill_of_the_process(tmp_path: Path) 
 
 
 def _end(client: dict[str, Any]) -> int:
-    """The end offset of partition 0; -1 while no server leads it. A client that was told so believes it for 30 s, so
-    each one asks once."""
+    """The end offset of partition 0; -1 while no server leads it. A client keeps the answer that there is no such
+    topic for 30 s, so each client asks once."""
     consumer = librdkafka.Consumer(client | {"group.id": "g"})
     try:
         return int(consumer.get_watermark_offsets(librdkafka.TopicPartition(TOPIC, 0), timeout=ANSWER_WITHIN_S)[1])
