@@ -1,5 +1,7 @@
 //! The coordinator's verdict on data of a transaction, before a participant appends it.
 
+use crate::error::Error;
+
 /// Whether a participant may append data of a transaction (§6). Everything but `Verified` refuses the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -18,4 +20,18 @@ pub enum Verdict {
     NotCoordinator,
     /// The coordinator is being loaded: `COORDINATOR_LOAD_IN_PROGRESS`.
     Loading,
+}
+
+impl Verdict {
+    /// Returns the error of a refusal; `None`: `Verified`, or `NotAdded`, which each API answers in its own way.
+    pub fn error(self) -> Option<Error> {
+        match self {
+            Verdict::Verified | Verdict::NotAdded => None,
+            Verdict::Concurrent => Some(Error::Concurrent),
+            Verdict::UnknownMapping => Some(Error::UnknownMapping),
+            Verdict::WrongEpoch => Some(Error::Fenced),
+            Verdict::NotCoordinator => Some(Error::NotCoordinator),
+            Verdict::Loading => Some(Error::Loading),
+        }
+    }
 }

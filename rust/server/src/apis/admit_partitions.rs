@@ -12,7 +12,7 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 use rota_security::acl::Operation;
-use rota_txn::{Answer, Api, CONSUMER_OFFSETS, Error, Participant, Producer, Request, TransactionVersion, Verdict};
+use rota_txn::{Answer, Api, CONSUMER_OFFSETS, Participant, Producer, Request, TransactionVersion, Verdict};
 
 use super::{Handled, context::Context};
 use crate::{client::reply_to::ReplyTo, node::Node};
@@ -109,15 +109,10 @@ fn admit(
 }
 
 fn verdict_code(verdict: Verdict, version: i16) -> i16 {
-    let of = |error: Error| error.code(Api::AddPartitionsToTxn, version);
-    match verdict {
-        Verdict::Verified => ErrorCode::None.code(),
-        Verdict::NotAdded => ErrorCode::TransactionAbortable.code(),
-        Verdict::UnknownMapping => of(Error::UnknownMapping),
-        Verdict::WrongEpoch => of(Error::Fenced),
-        Verdict::Concurrent => of(Error::Concurrent),
-        Verdict::NotCoordinator => of(Error::NotCoordinator),
-        Verdict::Loading => of(Error::Loading),
+    match (verdict, verdict.error()) {
+        (Verdict::Verified, _) => ErrorCode::None.code(),
+        (_, Some(error)) => error.code(Api::AddPartitionsToTxn, version),
+        (_, None) => ErrorCode::TransactionAbortable.code(),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         Node,
         admissions::{Admission, Admitted},
     },
-    topics::must_ask,
+    topics::{error_of_verdict, must_ask},
 };
 
 /// The first version whose clients know `TRANSACTION_ABORTABLE`.
@@ -120,16 +120,13 @@ impl Checked {
 
     /// Submits the offsets in the same turn of the node as the verdict, so that no marker comes in between.
     fn act(self, node: &mut Node, verdict: Verdict, not_added: Option<Error>) {
-        let error = match (verdict, not_added) {
-            (Verdict::Verified, _) => return self.submit(node),
-            (_, Some(error)) if must_ask(verdict, true, false) => code(error),
-            (Verdict::NotAdded, _) if self.reply_to.version < ABORTABLE_SINCE => ErrorCode::InvalidTxnState,
-            (Verdict::NotAdded, _) => ErrorCode::TransactionAbortable,
-            (Verdict::UnknownMapping, _) => code(Error::UnknownMapping),
-            (Verdict::WrongEpoch, _) => code(Error::Fenced),
-            (Verdict::Concurrent, _) => code(Error::Concurrent),
-            (Verdict::NotCoordinator, _) => code(Error::NotCoordinator),
-            (Verdict::Loading, _) => code(Error::Loading),
+        if verdict == Verdict::Verified {
+            return self.submit(node);
+        }
+        let error = match error_of_verdict(verdict, not_added) {
+            Some(error) => code(error),
+            None if self.reply_to.version < ABORTABLE_SINCE => ErrorCode::InvalidTxnState,
+            None => ErrorCode::TransactionAbortable,
         };
         let reply = Reply::Whole(self.reply_to, Beside::Refused(self.refused));
         self.request.with(|request| node.refuse_request(reply, &request, error));

@@ -97,7 +97,7 @@ pub use produce::{AppendToken, ProduceOutcome};
 pub use settings::TopicSettings;
 pub use shared::{Image, SharedTopics, leaders_in_note};
 pub use table::TopicTable;
-pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, must_ask};
+pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, error_of_verdict, must_ask};
 
 pub use configs::ConfigRow;
 

@@ -47,12 +47,19 @@ pub(super) struct Transaction<'r> {
 /// Whether the coordinator of a transaction must be asked about a partition, after a verdict of the coordinators of this
 /// process. `adds`: it adds the partition, by the second protocol. `asks_others`: it may be another server.
 pub fn must_ask(verdict: Verdict, adds: bool, asks_others: bool) -> bool {
-    match verdict {
-        // The coordinator refuses additions with other errors while it ends the transaction.
-        Verdict::NotAdded | Verdict::UnknownMapping | Verdict::WrongEpoch => adds,
-        Verdict::NotCoordinator => asks_others,
-        _ => false,
-    }
+    adds && is_of_addition(verdict) || asks_others && verdict == Verdict::NotCoordinator
+}
+
+/// Returns the error of a verdict. `not_added`: why the coordinator did not add the participant. `None`: it was verified,
+/// or was not to be added and is not there.
+pub fn error_of_verdict(verdict: Verdict, not_added: Option<Error>) -> Option<Error> {
+    not_added.filter(|_| is_of_addition(verdict)).or_else(|| verdict.error())
+}
+
+/// Whether the coordinator is asked to add the participant after this verdict. It refuses that with other errors while it
+/// ends the transaction.
+fn is_of_addition(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::NotAdded | Verdict::UnknownMapping | Verdict::WrongEpoch)
 }
 
 impl Topics {
@@ -115,19 +122,13 @@ impl Transaction<'_> {
             return refuse(TRANSACTIONS_REFUSED, "a batch of a transaction needs a transactional id");
         };
         let verdict = (served.verify)(id, header.producer_id, header.producer_epoch, topic, partition);
-        let error = match (verdict, served.not_added) {
-            (Verdict::Verified, _) => return Ok(()),
-            (_, Some(error)) if must_ask(verdict, true, false) => error,
-            (Verdict::NotAdded, _) => {
-                let is_known = self.version >= ABORTABLE_SINCE;
-                let code = if is_known { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
-                return refuse(code, "Partition was not added to the transaction");
-            }
-            (Verdict::UnknownMapping, _) => Error::UnknownMapping,
-            (Verdict::WrongEpoch, _) => Error::Fenced,
-            (Verdict::Concurrent, _) => Error::Concurrent,
-            (Verdict::NotCoordinator, _) => Error::NotCoordinator,
-            (Verdict::Loading, _) => Error::Loading,
+        if verdict == Verdict::Verified {
+            return Ok(());
+        }
+        let Some(error) = error_of_verdict(verdict, served.not_added) else {
+            let is_known = self.version >= ABORTABLE_SINCE;
+            let code = if is_known { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
+            return refuse(code, "Partition was not added to the transaction");
         };
         self.refuse(header, id, error)
     }
