@@ -84,11 +84,10 @@ impl TopicDisk {
 
     /// Makes the first offsets of partitions durable. Errors: the file cannot be written.
     pub(super) fn save_starts(&self, starts: &[(Place, i64)]) -> io::Result<()> {
-        let exists = |(id, index): &Place| {
-            // Also those of topics that a cluster may bring back.
-            self.store.partitions().iter().any(|info| (info.topic_id, info.partition) == (id.as_u128(), *index))
-        };
-        self.starts.save(starts, exists)
+        // Also those of topics that a cluster may bring back.
+        let places =
+            || self.store.partitions().iter().map(|info| (Uuid::from_u128(info.topic_id), info.partition)).collect();
+        self.starts.save(starts, places)
     }
 
     /// Removes segments below `offset`, but not those of open transactions.

@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rota_log::store::Command;
-
-use super::{disk::OnDisk, table::TopicTable};
+use super::table::TopicTable;
 use crate::base::clock::Clock;
 
 /// Runs every `interval` while the node lives. Another thread reads.
@@ -23,14 +21,14 @@ impl TopicTable {
     fn drop_expired(&self, now_ms: i64) {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_read_only()) else { return };
         let table = self.published();
-        for ((id, _), OnDisk { handle: partition, view, .. }) in disk.all() {
+        for ((id, _), on_disk) in disk.all() {
             let topic = table.name_by_id.get(&id).and_then(|name| table.topic(name));
             let kept_ms = topic.and_then(|topic| topic.configs.retention_ms.or(self.settings.retention_ms));
             let Some(kept_ms) = kept_ms else { continue };
             // A partition that cannot be read is refused elsewhere.
-            let Ok(below) = view.older_than(now_ms.saturating_sub_unsigned(kept_ms)) else { continue };
-            if below > view.first_offset() {
-                disk.submit(Command::Trim { partition, limit_bytes: u64::MAX, below }, |_| ());
+            let Ok(below) = on_disk.view.older_than(now_ms.saturating_sub_unsigned(kept_ms)) else { continue };
+            if below > on_disk.view.first_offset() {
+                disk.trim_below(&on_disk, below);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! no harm; they are left out of the next version of the file.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fmt::Write as _,
     sync::{Mutex, PoisonError},
 };
@@ -53,9 +53,9 @@ impl Starts {
         }
     }
 
-    /// Makes later first offsets durable. Forgets partitions that do not exist. Errors: why the file cannot be written,
-    /// and nothing has changed then.
-    pub fn save(&self, starts: &[(Place, i64)], exists: impl Fn(&Place) -> bool) -> Result<(), std::io::Error> {
+    /// Makes later first offsets durable. Forgets partitions that are not among `places`. Errors: why the file cannot be
+    /// written, and nothing has changed then.
+    pub fn save(&self, starts: &[(Place, i64)], places: impl FnOnce() -> HashSet<Place>) -> Result<(), std::io::Error> {
         let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |(place, offset): &&(Place, i64)| *offset > offsets.get(place).copied().unwrap_or(0);
         let later: Vec<(Place, i64)> = starts.iter().filter(is_later).copied().collect();
@@ -63,7 +63,8 @@ impl Starts {
             return Ok(());
         }
         let mut changed = offsets.clone();
-        changed.retain(|place, _| exists(place));
+        let places = places();
+        changed.retain(|place, _| places.contains(place));
         changed.extend(later);
         self.file.replace(&written(&changed))?;
         *offsets = changed;

@@ -249,8 +249,10 @@ impl Topics {
         let owner = Arc::clone(&self.owner);
         if let (Some(disk), Some(claims)) = (&owner.disk, owner.claims.get()) {
             let claimed = claims.claim(&self.table);
-            disk.add(&claimed);
-            self.add_from_disk(claimed);
+            if !claimed.is_empty() {
+                disk.add(&claimed);
+                self.add_from_disk(claimed);
+            }
         }
     }
 
