@@ -102,9 +102,7 @@ pub struct DataDir {
     dir: PathBuf,
     /// Its files.
     pub files: Arc<dyn Files>,
-    /// Whether Kafka wrote it.
-    is_foreign: bool,
-    /// Whether nothing is written.
+    /// Whether nothing is written, since it is Kafka's.
     pub is_read_only: bool,
     /// The cluster id in `meta.properties`.
     pub cluster_id: String,
@@ -141,7 +139,7 @@ impl DataDir {
         node_id: i32,
     ) -> Result<(DataDir, Option<Home>), ServerError> {
         let mut data = DataDir::open_any(config, settings, cluster_id)?;
-        if data.is_foreign {
+        if data.is_read_only {
             return Err(data.bad("was written by Kafka; a server of a cluster needs a directory of its own"));
         }
         let file = data.text_file(NODE_FILE);
@@ -201,8 +199,7 @@ impl DataDir {
             uuid::Builder::from_random_bytes(RandomBits::default().draw().to_be_bytes()).into_uuid().as_u128()
         });
         let cluster_id = property(&dir, "cluster.id").unwrap_or_else(|| cluster_id.to_owned());
-        let (store, is_foreign) = (Arc::new(store), report.is_foreign);
-        Ok(DataDir { store, dir, files, is_foreign, is_read_only, cluster_id, lines, began, offsets_id })
+        Ok(DataDir { store: Arc::new(store), dir, files, is_read_only, cluster_id, lines, began, offsets_id })
     }
 
     /// Makes `settings` have the number of `__consumer_offsets` partitions of the directory, if it has any.
