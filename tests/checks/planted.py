@@ -8,6 +8,7 @@ import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.checks import planted_build
 from tests.checks import planted_found as found
 from tests.checks import planted_page as page
 from tests.checks.planted_found import CONSUMER_ENGINES, ENGINES, Found
@@ -53,11 +54,11 @@ def main() -> int:
 def build(protocol: str, engines: set[str]) -> None:
     """Builds what these engines run."""
     if protocol == "classic" and "exploration" in engines:
-        found.build()
+        planted_build.sim()
     if "simulator" in engines or (protocol == "consumer" and "exploration" in engines):
         found.build_release()
     if engines & OF_MODULE:
-        found.build_module()
+        planted_build.module(is_optimized=True)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.checks.planting import COPY, VARIABLE, without_optimization
+from tests.checks.planted_build import PACKAGE, SIM
+from tests.checks.planting import COPY, VARIABLE
 from tests.checks.tidy import ROOT
 
 STATES = 2_000
@@ -32,28 +32,10 @@ class Found(NamedTuple):
     events: int
 
 
-def build() -> Path:
-    """Builds the explorer of the planted core, and gives it. What it explores here, it has explored within seconds."""
-    target = COPY / "target"
-    command = ["cargo", "build", *without_optimization(), "--quiet", "--package", "rota-sim"]
-    command += ["--target-dir", str(target)]
-    subprocess.run(command, cwd=COPY, check=True)
-    return target / "debug/rota-sim"
-
-
 def build_release() -> None:
-    """Builds the planted `rota-sim` once more, as fast as it can be: for worlds, and consumer groups."""
+    """Builds the planted `rota-sim` as fast as it can be: for worlds, and consumer groups."""
     command = ["cargo", "build", "--quiet", "--release", "--package", "rota-sim", "--target-dir", str(COPY / "target")]
     subprocess.run(command, cwd=COPY, check=True)
-
-
-def build_module() -> None:
-    """Builds the module with the planted core into the copy, from where `PYTHONPATH` takes it."""
-    command = ["cargo", "build", "--quiet", "--package", "rota-python", "--target-dir", str(COPY / "target")]
-    subprocess.run(command, cwd=COPY, check=True, env=os.environ | {"PYO3_BUILD_EXTENSION_MODULE": "1"})
-    module = COPY / "python/rota/_rota.abi3.so"
-    module.unlink(missing_ok=True)
-    module.write_bytes((COPY / "target/debug/lib_rota.so").read_bytes())
 
 
 def exploration(bug: str) -> Found | None:
@@ -81,7 +63,7 @@ def invariant(bug: str) -> str | None:
 
 
 def _explored(bug: str) -> str:
-    return _said([str(COPY / "target/debug/rota-sim"), "explore", "all", str(STATES), "1"], bug)
+    return _said([str(SIM), "explore", "all", str(STATES), "1"], bug)
 
 
 def simulator(bug: str) -> Found | None:
@@ -100,7 +82,7 @@ def _inside(engine: str) -> Callable[[str], Found | None]:
 
 
 def _said(command: list[str], bug: str) -> str:
-    path = os.pathsep.join([str(COPY / "python"), str(ROOT)])
+    path = os.pathsep.join([str(PACKAGE), str(ROOT)])
     environment = os.environ | {VARIABLE: bug, "PYTHONPATH": path}
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)

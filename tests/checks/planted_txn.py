@@ -1,33 +1,24 @@
 """`python -m tests.checks.planted_txn`: what the lockstep finds in the planted coordinator of transactions, as JSON.
 
-It is started with the module `planted` (`engine_planting.py`) on its path and a bug in its environment. Without a bug
-it takes all of its runs, and finds nothing.
+It is started with the planted module on its path and a bug in its environment. Without a bug it takes all of its runs,
+and finds nothing.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import rota
 from rota.check.differential import volume
 from rota.check.differential.walks import TRANSACTIONS
 from tests.checks.planted_found import Found
-from tests.checks.planting import VARIABLE
+from tests.checks.planting import TXN, variable
 from tests.checks.tidy import ROOT
 
 RUNS_MAX = 400
-
-
-def put_in_place() -> None:
-    """Lets `rota.transactions` have the planted classes."""
-    planted = importlib.import_module("planted")
-    for name in rota.transactions.__all__:
-        setattr(rota.transactions, name, getattr(planted, name))
 
 
 def differential() -> Found | None:
@@ -43,7 +34,7 @@ def differential() -> Found | None:
 
 def found_in(module: Path, bug: str = "") -> Found | None:
     """What a process with this bug finds."""
-    environment = os.environ | {VARIABLE: bug, "PYTHONPATH": f"{module}{os.pathsep}{ROOT}"}
+    environment = os.environ | {variable(TXN): bug, "PYTHONPATH": f"{module}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.checks.planted_txn"]
     told = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
@@ -52,5 +43,4 @@ def found_in(module: Path, bug: str = "") -> Found | None:
 
 
 if __name__ == "__main__":
-    put_in_place()
     print(json.dumps(differential()))

@@ -1,7 +1,7 @@
-"""The planted core: a copy of the workspace in which every bug of `bugs.toml` and `consumer_bugs.toml` sleeps until the
-environment names it.
+"""The planted copy of the workspace: every bug of `CRATES` sleeps in it until the environment names it.
 
-The core itself has no line for this, so no build of it can have a bug: they are edits, made in the copy only.
+The crates themselves have no line for this, so no build of them can have a bug: they are edits, made in the copy only.
+`planted_build.py` builds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tests.checks.tidy import ROOT
 REGISTRY = Path(__file__).parent / "bugs.toml"
 CONSUMER_REGISTRY = Path(__file__).parent / "consumer_bugs.toml"
 COPY = ROOT / "build/planted"
-CORE = "rust/core/src"
+CORE = "rust/core"
+ENGINE, TXN, ETCD, POSTGRES = "rust/engine", "rust/txn", "rust/etcd", "rust/postgres"
 VARIABLE = "ROTA_PLANTED"
 COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "benches/rust")
 LEFT_OUT = {"target", "__pycache__"}
@@ -27,11 +28,20 @@ ALL = "PLANTED_ALL"
 
 T = TypeVar("T")
 
+CRATES = {
+    CORE: (REGISTRY, CONSUMER_REGISTRY),
+    ENGINE: (REGISTRY.with_name("engine_bugs.toml"),),
+    TXN: (REGISTRY.with_name("txn_bugs.toml"),),
+    ETCD: (REGISTRY.with_name("etcd_bugs.toml"),),
+    POSTGRES: (REGISTRY.with_name("postgres_bugs.toml"),),
+}
+"""The registries of each crate that has planted bugs."""
+
 SWITCH = """//! Which planted bug runs: the one that the environment names.
 
 use std::sync::LazyLock;
 
-static PLANTED: LazyLock<String> = LazyLock::new(|| std::env::var("ROTA_PLANTED").unwrap_or_default());
+static PLANTED: LazyLock<String> = LazyLock::new(|| std::env::var("VARIABLE").unwrap_or_default());
 
 /// Whether this is the bug that runs.
 pub fn is(bug: &str) -> bool {
@@ -46,7 +56,7 @@ class PlantingError(Exception):
 
 @dataclass(frozen=True)
 class Bug:
-    """One edit: its name, what it means, the ids that it breaks, and what becomes what where."""
+    """One edit: its name, what it means, the ids or tests that it breaks, and what becomes what where."""
 
     id: str
     says: str
@@ -55,6 +65,8 @@ class Bug:
     fn: str
     find: str
     put: str
+    bounds: str = ""
+    """The exploration that finds it, of crates that have several."""
 
     def planted(self, text: str) -> str:
         """The file's text with the bug asleep in it."""
@@ -70,16 +82,6 @@ class Bug:
         return text[:at] + becomes + text[at + len(self.find) :]
 
 
-def without_optimization() -> list[str]:
-    """Options of cargo with which no crate of the workspace is optimized in a debug build.
-
-    For copies whose programs run for seconds: building them would take minutes. Crates of the registry stay as they
-    are, so that copies share them with the workspace's own build.
-    """
-    levels = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dev"]["package"]
-    return [f"--config=profile.dev.package.{name}.opt-level=0" for name in levels if name.startswith("rota-")]
-
-
 def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable]) -> list[T]:
     """The first bug of each kind, in their order; all of them if the environment asks for it."""
     planted = list(planted)
@@ -93,9 +95,14 @@ def bugs(registry: Path = REGISTRY) -> list[Bug]:
     return [Bug(**entry) for entry in tomllib.loads(registry.read_text())["bug"]]
 
 
-def all_bugs() -> list[Bug]:
-    """The bugs of both protocols: one copy has them all."""
-    return [*bugs(), *bugs(CONSUMER_REGISTRY)]
+def bugs_of(crate: str) -> list[Bug]:
+    """The bugs of a crate, of all of its registries."""
+    return [bug for registry in CRATES[crate] for bug in bugs(registry)]
+
+
+def variable(crate: str) -> str:
+    """The variable of the environment that names the bug of a crate. Crates have bugs of the same name."""
+    return VARIABLE if crate == CORE else f"{VARIABLE}_{crate.rpartition('/')[2].upper()}"
 
 
 def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
@@ -109,42 +116,38 @@ def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
     return sum(map(len, lines[: starts[0]])), sum(map(len, lines[: end + 1]))
 
 
-def planted_core(planted: list[Bug]) -> dict[str, str]:
-    """The core's files that differ, by name, with these bugs in them."""
-    folder = ROOT / CORE
-    texts = {"planted.rs": SWITCH, "lib.rs": f"#![allow(warnings)]\n{(folder / 'lib.rs').read_text()}\nmod planted;\n"}
-    for bug in planted:
+def planted(crate: str) -> dict[str, str]:
+    """The files of a crate that differ, by name in its `src`, with its bugs in them."""
+    folder = ROOT / crate / "src"
+    texts = {
+        "planted.rs": SWITCH.replace("VARIABLE", variable(crate)),
+        "lib.rs": f"#![allow(warnings)]\n{(folder / 'lib.rs').read_text()}\nmod planted;\n",
+    }
+    for bug in bugs_of(crate):
         texts[bug.file] = bug.planted(texts.get(bug.file) or (folder / bug.file).read_text())
     return texts
 
 
-def plant(copy: Path = COPY, files: dict[Path, bytes] | None = None) -> Path:
-    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again.
-
-    `files` are the contents by path; by default the planted core's.
-    """
-    files = contents() if files is None else files
-    there = [path for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)]
-    for name in {path.relative_to(copy) for path in there} - files.keys():
-        (copy / name).unlink()
+def plant() -> None:
+    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
+    files = contents()
+    there = [path for name in ("rust", "python") for path in (COPY / name).rglob("*") if _counts(path)]
+    for name in {path.relative_to(COPY) for path in there} - files.keys():
+        (COPY / name).unlink()
     for name, data in files.items():
-        path = copy / name
+        path = COPY / name
         if not path.exists() or path.read_bytes() != data:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-    return copy
-
-
-def workspace() -> dict[Path, bytes]:
-    """What a copy has without a bug, by path."""
-    named = [ROOT / name for name in COPIED]
-    paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
-    return {path.relative_to(ROOT): path.read_bytes() for path in paths}
 
 
 def contents() -> dict[Path, bytes]:
     """What belongs into the copy, by path."""
-    return workspace() | {Path(CORE) / name: text.encode() for name, text in planted_core(all_bugs()).items()}
+    named = [ROOT / name for name in COPIED]
+    paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
+    workspace = {path.relative_to(ROOT): path.read_bytes() for path in paths}
+    edited = {Path(crate) / "src" / name: text for crate in CRATES for name, text in planted(crate).items()}
+    return workspace | {path: text.encode() for path, text in edited.items()}
 
 
 def _counts(path: Path) -> bool:

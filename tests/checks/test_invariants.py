@@ -12,12 +12,13 @@ import pytest
 
 from rota.audit.checks import CHECK_OF
 from rota.audit.plant import journal
+from tests.checks import planted_build
 from tests.checks import planted_found as found
 from tests.checks import planted_page as page
-from tests.checks.planting import bugs, plant
+from tests.checks.planting import bugs
 from tests.checks.tidy import ROOT
 
-# One worker makes the copy and builds it.
+# One worker builds what it runs.
 pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(3600)]
 
 ROW = re.compile(r"^\| ([SL]\d+) \| (\w+) \| (\w+): `(.+?)` \| `?(.+?)`? \|$", re.MULTILINE)
@@ -81,8 +82,7 @@ def test_a_bug_in_the_core_breaks_it_and_was_found(row: Row) -> None:
 @pytest.fixture(scope="module")
 def planted() -> None:
     """The exploration of the planted core."""
-    plant()
-    found.build()
+    planted_build.sim()
 
 
 @shown("exploration")

@@ -8,13 +8,15 @@ from typing import NamedTuple
 import pytest
 
 from harness import postgres
-from tests.checks import etcd_planting as planting
+from tests.checks import planted_build
+from tests.checks.planting import ETCD, POSTGRES, bugs_of, planted
 
 
 class Copy(NamedTuple):
     """A crate with planted bugs."""
 
-    engine: planting.Engine
+    crate: str
+    test: str
     name: str
     is_installed: bool
     package: str
@@ -22,7 +24,7 @@ class Copy(NamedTuple):
     bugs_min: int
 
     def marks(self) -> list[pytest.MarkDecorator]:
-        """One worker makes the copy and builds it."""
+        """One worker builds what it runs."""
         lacking = f"{self.name} is not installed (Debian: {self.package})"
         return [
             pytest.mark.xdist_group(f"planted-{self.name.lower()}"),
@@ -32,16 +34,16 @@ class Copy(NamedTuple):
 
 
 COPIES = [
-    Copy(planting.ETCD, "etcd", shutil.which("etcd") is not None, "etcd-server", 25),
-    Copy(planting.POSTGRES, "PostgreSQL", postgres.is_installed(), "postgresql", 20),
+    Copy(ETCD, "real", "etcd", shutil.which("etcd") is not None, "etcd-server", 25),
+    Copy(POSTGRES, "database", "PostgreSQL", postgres.is_installed(), "postgresql", 20),
 ]
-BUGS = {copy: {bug.id: bug for bug in copy.engine.bugs()} for copy in COPIES}
+BUGS = {copy: {bug.id: bug for bug in bugs_of(copy.crate)} for copy in COPIES}
 pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.parametrize("copy", [pytest.param(copy, id=copy.name, marks=copy.marks()) for copy in COPIES])
 def test_every_bug_has_one_place_in_the_crate(copy: Copy) -> None:
-    texts = b"".join(planting.contents(copy.engine).values()).decode()
+    texts = "".join(planted(copy.crate).values())
     assert all(f'crate::planted::is("{name}")' in texts for name in BUGS[copy])
     assert len(BUGS[copy]) >= copy.bugs_min
 
@@ -55,7 +57,7 @@ def test_every_bug_has_one_place_in_the_crate(copy: Copy) -> None:
     ],
 )
 def test_the_copy_without_a_bug_breaks_nothing(copy: Copy, test: str) -> None:
-    told = planting.ran(copy.engine, planting.build(copy.engine), test)
+    told = planted_build.ran(copy.crate, planted_build.test(copy.crate, copy.test), test)
     assert told.returncode == 0, told.stdout + told.stderr
     assert "1 passed" in told.stdout
 
@@ -65,6 +67,7 @@ def test_the_copy_without_a_bug_breaks_nothing(copy: Copy, test: str) -> None:
     [pytest.param(copy, bug, id=f"{copy.name}-{bug}", marks=copy.marks()) for copy in COPIES for bug in BUGS[copy]],
 )
 def test_a_planted_bug_is_found(copy: Copy, bug: str) -> None:
-    told = planting.ran(copy.engine, planting.build(copy.engine), BUGS[copy][bug].breaks, bug)
+    program = planted_build.test(copy.crate, copy.test)
+    told = planted_build.ran(copy.crate, program, BUGS[copy][bug].breaks, bug)
     assert told.returncode != 0, f"not found\n{told.stdout[-500:]}\n{told.stderr[-2000:]}"
     assert "1 failed" in told.stdout, told.stdout + told.stderr

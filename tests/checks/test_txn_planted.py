@@ -9,44 +9,44 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks import engine_planting as planting
+from tests.checks import planted_build
 from tests.checks.planted_txn import found_in
-from tests.checks.planting import one_of_each
+from tests.checks.planting import TXN, bugs_of, one_of_each, planted
 
-# One worker makes the copy and builds it.
+# One worker builds what it runs.
 pytestmark = [pytest.mark.xdist_group("planted-txn"), pytest.mark.timeout(1800)]
 
 BROKEN = re.compile(r"^(\w+): (T\d|S): ", re.MULTILINE)
-BUGS = {bug.id: bug for bug in planting.bugs(planting.TXN)}
+BUGS = {bug.id: bug for bug in bugs_of(TXN)}
 # Of the lockstep, one bug for each promise. `make long` tries all.
 TRIED = one_of_each(BUGS, lambda bug: BUGS[bug].breaks)
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return planting.build(planting.TXN)
+    return planted_build.test(TXN, "exploration")
 
 
 @pytest.fixture(scope="module")
 def module() -> Path:
-    return planting.build_module()
+    return planted_build.module()
 
 
 def test_every_bug_has_one_place_in_the_crate() -> None:
-    texts = b"".join(planting.contents(list(BUGS.values()), planting.TXN).values()).decode()
+    texts = "".join(planted(TXN).values())
     assert all(f'crate::planted::is("{name}")' in texts for name in BUGS)
     assert len(BUGS) >= 25
 
 
 def test_the_copy_without_a_bug_breaks_nothing(program: Path) -> None:
-    told = planting.explored(program, "first_protocol")
+    told = planted_build.ran(TXN, program, "first_protocol")
     assert told.returncode == 0, told.stdout + told.stderr
     assert "1 passed" in told.stdout
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_explorer_finds_a_planted_bug(program: Path, bug: str) -> None:
-    told = planting.explored(program, BUGS[bug].bounds, bug)
+    told = planted_build.ran(TXN, program, BUGS[bug].bounds, bug)
     found = BROKEN.search(told.stdout + told.stderr)
     assert found, f"not found\n{told.stdout[-500:]}\n{told.stderr[-2000:]}"
     assert found[1] == BUGS[bug].bounds

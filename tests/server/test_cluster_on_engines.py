@@ -16,8 +16,8 @@ import pytest
 
 import rota
 from harness import postgres
-from tests.checks import etcd_planting as planting
-from tests.checks.planting import ALL, VARIABLE
+from tests.checks import planted_build
+from tests.checks.planting import ALL, ETCD, POSTGRES, variable
 from tests.server import chaos
 from tests.server.network import Network, is_possible
 from tests.server.registers import NEVER, Call, violation
@@ -97,23 +97,25 @@ def test_commits_are_linearizable_whatever_fails(tmp_path: Path, kind: str, on_n
     assert result.acknowledged > 3 * count
 
 
-ETCD, POSTGRES = (planting.ETCD, "etcd"), (planting.POSTGRES, "postgresql")
 PLANTED = [
-    pytest.param(*ETCD, "an-append-passes-the-fence", None, marks=LACKS["etcd"], id="etcd-fence"),
-    pytest.param(*ETCD, "the-quota-is-not-counted", "full", marks=LACKS["etcd"], id="etcd-quota"),
-    pytest.param(*POSTGRES, "an-append-ignores-the-epoch", None, marks=LACKS["postgresql"], id="pg-fence"),
+    pytest.param(ETCD, "etcd", "an-append-passes-the-fence", None, marks=LACKS["etcd"], id="etcd-fence"),
+    pytest.param(ETCD, "etcd", "the-quota-is-not-counted", "full", marks=LACKS["etcd"], id="etcd-quota"),
+    pytest.param(POSTGRES, "postgresql", "an-append-ignores-the-epoch", None, marks=LACKS["postgresql"], id="pg-fence"),
     pytest.param(
-        *POSTGRES, "a-session-that-does-not-wait", "far from the standby", marks=LACKS["postgresql"], id="pg-standby"
+        POSTGRES,
+        "postgresql",
+        "a-session-that-does-not-wait",
+        "far from the standby",
+        marks=LACKS["postgresql"],
+        id="pg-standby",
     ),
 ]
 
 
-@pytest.mark.skipif(ALL not in os.environ, reason="builds the module twice more: `make chaos` and `make long` do")
-@pytest.mark.parametrize(("engine", "kind", "bug", "fault"), PLANTED)
-def test_a_planted_build_is_found(
-    tmp_path: Path, engine: planting.Engine, kind: str, bug: str, fault: str | None
-) -> None:
-    environment = {"PYTHONPATH": str(planting.module(engine)), VARIABLE: bug}
+@pytest.mark.skipif(ALL not in os.environ, reason="builds the module once more: `make chaos` and `make long` do")
+@pytest.mark.parametrize(("crate", "kind", "bug", "fault"), PLANTED)
+def test_a_planted_build_is_found(tmp_path: Path, crate: str, kind: str, bug: str, fault: str | None) -> None:
+    environment = {"PYTHONPATH": str(planted_build.module()), variable(crate): bug}
     only = None if fault is None else [fault]
     result = chaos.played(tmp_path, kind, WITHIN_FAULTS, seed=1, environment=environment, only=only)
     assert result.violations, f"not found within {WITHIN_FAULTS} faults"
