@@ -16,7 +16,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import rota
 from harness import peer
 from harness.peer import NOT_COORDINATOR
-from harness.raw import NONE, OFFSET_FETCH, REBALANCE_IN_PROGRESS, Connection, Reader, compact, frame, i32, varint
+from harness.raw import (
+    API_VERSIONS,
+    NONE,
+    OFFSET_FETCH,
+    REBALANCE_IN_PROGRESS,
+    Connection,
+    Reader,
+    compact,
+    frame,
+    i32,
+    varint,
+)
 from tests.clients.eventually import eventually
 
 TTL_MS = 1_500
@@ -139,6 +150,16 @@ def test_clients_find_each_group_at_its_own_server(two: Fleet) -> None:
     leaders = {at: row.leader for at, row in metadata.topics["__consumer_offsets"].partitions.items()}
     assert leaders == dict(enumerate(two.holders()))
     assert {row.leader for row in metadata.topics[TOPIC].partitions.values()} == {1, 2}
+
+
+def test_every_server_agrees_with_the_cluster_id_that_any_of_them_names(two: Fleet) -> None:
+    """Clients send it in ApiVersions 5, and begin anew at error 129 (KIP-1242)."""
+    for asked in two.ports.values():
+        named = AdminClient({"bootstrap.servers": f"127.0.0.1:{asked}"}).list_topics(timeout=10).cluster_id
+        for expected, node_id, port in [(0, node_id, port) for node_id, port in two.ports.items()] + [(129, 3, asked)]:
+            body = compact("x") + compact("1") + compact(named) + i32(node_id) + b"\0"
+            with Connection(("127.0.0.1", port)) as connection:
+                assert connection.ask(frame(API_VERSIONS, 5, body)).i16() == expected
 
 
 def test_commits_survive_the_kill_of_their_owner(two: Fleet) -> None:

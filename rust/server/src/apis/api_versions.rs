@@ -41,13 +41,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.write(|out| discovery::api_versions(out, header.version, error, &features, &also)))
 }
 
-/// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request.
+/// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request. A server that
+/// does not know its cluster yet believes the client.
 fn check_cluster(node: &Node, body: &ApiVersionsBody<'_>) -> i16 {
-    let place = node.place();
+    let is_here = |cluster_id| node.cluster_id().is_none_or(|own| own == cluster_id);
     match (body.cluster_id, body.node_id) {
         (None, -1) => 0,
         (None, _) | (Some(_), -1) => INVALID_REQUEST,
-        (Some(cluster_id), node_id) if cluster_id == place.cluster_id && node_id == place.node_id => 0,
+        (Some(cluster_id), node_id) if node_id == node.place().node_id && is_here(cluster_id) => 0,
         _ => REBOOTSTRAP_REQUIRED,
     }
 }

@@ -138,6 +138,11 @@ impl Cluster {
         self.host.table()
     }
 
+    /// The id of the cluster; `None`: not known yet.
+    pub fn id(&self) -> Option<String> {
+        self.table().settings.as_ref().map(|settings| settings.id.clone())
+    }
+
     /// The id of this server.
     pub fn node_id(&self) -> i32 {
         self.node_id
@@ -218,7 +223,7 @@ impl Cluster {
     /// The servers that beat, as a client of `listener` reaches them; this one first until it has joined.
     pub fn nodes(&self, listener: &Listener, reached_ip: IpAddr, own_cluster_id: &str) -> Nodes {
         let table = self.table();
-        let id = table.settings.as_ref().map_or(own_cluster_id, |settings| &settings.id).to_owned();
+        let id = self.id().unwrap_or_else(|| own_cluster_id.to_owned());
         let alive = table.nodes.iter().filter(|row| row.is_alive);
         let mut nodes: Vec<Node> = alive.filter_map(|row| reachable(row, listener, reached_ip)).collect();
         if nodes.is_empty() {

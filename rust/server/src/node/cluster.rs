@@ -17,6 +17,14 @@ impl Node {
         self.shared.cluster.as_ref()
     }
 
+    /// Returns the id of the cluster as clients see it; `None`: this server is of a cluster that it does not know yet.
+    pub fn cluster_id(&self) -> Option<String> {
+        match self.cluster() {
+            Some(cluster) => cluster.id(),
+            None => Some(self.place.cluster_id.clone()),
+        }
+    }
+
     /// Unloads everything if the session is over: nothing succeeds any more, completions that have arrived included. The
     /// caller has taken the bytes of its requests before.
     pub fn check_session(&mut self) {
