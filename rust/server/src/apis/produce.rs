@@ -42,7 +42,11 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
                     node.answer_when_durable(reply_to, outcome);
                 }
             };
-            context.node.admit(admission, Box::new(then));
+            if admission.adds {
+                context.node.admit_with_retries(admission, Box::new(then));
+            } else {
+                context.node.admit(admission, Box::new(then));
+            }
             Ok(context.handled())
         }
         _ => {

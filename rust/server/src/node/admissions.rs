@@ -74,6 +74,12 @@ impl Admissions {
 }
 
 impl Admitted {
+    /// Whether the transaction is being ended, or another request about it is not finished yet.
+    pub fn is_concurrent(&self) -> bool {
+        self.not_added == Some(Error::Concurrent)
+            || self.verdicts.values().any(|verdict| *verdict == Verdict::Concurrent)
+    }
+
     /// Returns the verdict on a partition; `otherwise` asks the coordinators of this process.
     pub fn verdict(&self, participant: &Participant, otherwise: impl FnOnce() -> Verdict) -> Verdict {
         self.verdicts.get(participant).copied().unwrap_or_else(otherwise)

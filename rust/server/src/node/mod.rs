@@ -5,6 +5,7 @@
 //! ([`handover`]); `inspect.rs` reads.
 
 mod access;
+mod admission_retries;
 pub mod admissions;
 mod cluster;
 mod effects;
@@ -42,6 +43,7 @@ use rota_wire::{RequestHeader, WireError};
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
+    admission_retries::AdmissionRetries,
     admissions::Admissions,
     effects::{Effects, PartitionSink},
     handover::Loading,
@@ -77,6 +79,7 @@ pub struct Node {
     questions: Questions,
     /// Questions to other servers, of requests that wait.
     admissions: Admissions,
+    admission_retries: AdmissionRetries,
     random: RandomBits,
     /// The clients of members; recorded on a virtual clock only.
     members: Members,
@@ -133,6 +136,7 @@ impl Node {
             ),
             questions: Questions::default(),
             admissions: Admissions::default(),
+            admission_retries: AdmissionRetries::default(),
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
@@ -384,7 +388,11 @@ impl Node {
     /// Returns the earliest deadline of the node: of a coordinator, or of a delayed completion.
     pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline);
-        deadlines.chain(self.effects.log.next_due()).chain(self.next_transaction_deadline()).min()
+        deadlines
+            .chain(self.effects.log.next_due())
+            .chain(self.next_transaction_deadline())
+            .chain(self.admission_retries.next_due_ms())
+            .min()
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
@@ -418,6 +426,7 @@ impl Node {
             coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms)
         });
         self.advance_transactions();
+        self.retry_admissions();
     }
 
     /// Fires what is due after a virtual clock reached a deadline, and returns the next deadline. Before, members with

@@ -45,9 +45,11 @@ pub(super) struct Transaction<'r> {
 }
 
 /// Whether the coordinator of a transaction must be asked about a partition, after a verdict of the coordinators of this
-/// process. `adds`: it adds the partition, by the second protocol. `asks_others`: it may be another server.
+/// process. `adds`: it adds the partition, by the second protocol, and may have ended the transaction before when it is asked.
+/// `asks_others`: it may be another server.
 pub fn must_ask(verdict: Verdict, adds: bool, asks_others: bool) -> bool {
-    adds && is_of_addition(verdict) || asks_others && verdict == Verdict::NotCoordinator
+    adds && (is_of_addition(verdict) || verdict == Verdict::Concurrent)
+        || asks_others && verdict == Verdict::NotCoordinator
 }
 
 /// Returns the error of a verdict. `not_added`: why the coordinator did not add the participant. `None`: it was verified,
