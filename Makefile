@@ -103,7 +103,8 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
 
 kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
-	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py
+	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py \
+		tests/server/test_cluster_transactional_clients.py
 
 histories: develop ## kill a server 500 times under transactions with late duplicates: no anomaly in the histories (ROTA_HISTORY_KILLS=..., ROTA_SEED=...)
 	ROTA_HISTORY_KILLS=$${ROTA_HISTORY_KILLS:-500} $(BIN)/python -m pytest -s tests/server/test_transaction_histories.py

@@ -114,6 +114,8 @@ class Fleet:
     """Of the servers' only listener."""
     options: list[str] = field(default_factory=list)
     """Of the servers, in addition."""
+    has_data: bool = False
+    """Whether each server keeps its messages in a directory."""
     client: dict[str, str] = field(default_factory=dict)
     """What librdkafka needs in addition to an address."""
     members: list[Member] = field(default_factory=list)
@@ -148,6 +150,8 @@ class Fleet:
             command += ["--set", f"offsets.topic.num.partitions={PARTITIONS}"]
             command += ["--set", f"num.partitions={TOPIC_PARTITIONS}"]
             command += ["--set", f"transaction.state.log.num.partitions={TRANSACTION_PARTITIONS}"]
+            if self.has_data:
+                command += ["--data", str(self.folder / f"data-{number}")]
             self.servers.append(self._process(name, command, self.environment))
             self.ports.append(port)
         for process in self.servers:

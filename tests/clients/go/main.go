@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +143,7 @@ func options(asked request) []kgo.Opt {
 		level = kgo.LogLevelDebug
 	}
 	return []kgo.Opt{
-		kgo.SeedBrokers(asked.Bootstrap),
+		kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...),
 		kgo.ClientID(asked.ClientID),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, level, nil)),
 	}
@@ -314,6 +315,8 @@ func main() {
 			close(giveUp)
 		case "transform":
 			err = transform(asked)
+		case "copy":
+			copyForever(asked)
 		case "close":
 			if joined != nil {
 				// Close leaves a static member of the newer protocol in the group; this says that it may come back.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,14 +15,7 @@ import (
 func transform(asked request) error {
 	within, cancel := context.WithTimeout(context.Background(), time.Duration(asked.WithinMs)*time.Millisecond)
 	defer cancel()
-	session, err := kgo.NewGroupTransactSession(append(options(asked),
-		kgo.TransactionalID(asked.TransactionalID),
-		kgo.ConsumerGroup(asked.Group),
-		kgo.ConsumeTopics(asked.Topics...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.RequireStableFetchOffsets(),
-		kgo.DefaultProduceTopic(asked.Topic))...)
+	session, err := newSession(asked)
 	if err != nil {
 		return err
 	}
@@ -53,4 +48,59 @@ func transform(asked request) error {
 		}
 	}
 	return nil
+}
+
+func newSession(asked request) (*kgo.GroupTransactSession, error) {
+	return kgo.NewGroupTransactSession(append(options(asked),
+		kgo.TransactionalID(asked.TransactionalID),
+		kgo.ConsumerGroup(asked.Group),
+		kgo.ConsumeTopics(asked.Topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.RequireStableFetchOffsets(),
+		kgo.DefaultProduceTopic(asked.Topic))...)
+}
+
+// copyForever copies a topic in a group, in small transactions, until the program is killed. A session that failed is
+// replaced: the next one has the same transactional id, ends what is open, and begins at the committed offsets.
+func copyForever(asked request) {
+	for {
+		fmt.Fprintln(os.Stderr, "a session ended:", copySession(asked))
+	}
+}
+
+func copySession(asked request) error {
+	session, err := newSession(asked)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	for {
+		within, cancel := context.WithTimeout(context.Background(), time.Duration(asked.WithinMs)*time.Millisecond)
+		err := copySome(within, session, asked.Count)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// copySome copies at most so many messages in one transaction. A rebalance aborts it, and the session reads them again.
+func copySome(within context.Context, session *kgo.GroupTransactSession, atMost int) error {
+	fetches := session.PollRecords(within, atMost)
+	if err := fetches.Err(); err != nil {
+		return err
+	}
+	if err := session.Begin(); err != nil {
+		return err
+	}
+	failed := kgo.AbortingFirstErrPromise(session.Client())
+	fetches.EachRecord(func(record *kgo.Record) {
+		session.Produce(within, kgo.StringRecord(string(record.Value)+", copied"), failed.Promise())
+	})
+	if err := session.Client().Flush(within); err != nil {
+		return err
+	}
+	_, err := session.End(within, failed.Err() == nil)
+	return err
 }
