@@ -18,8 +18,13 @@ from pathlib import Path
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_S = 2.0
 KILLED_WITHIN_S = 10.0
-# Started once by a library and kept for later tests; each ends with this process.
-KEPT_BY_LIBRARIES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "org.apache.spark.deploy")
+# Started once, by a library or by `harness`, and kept for later tests; each ends with this process.
+KEPT = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "org.apache.spark.deploy",
+    "harness/kafka/Tools.java",
+)
 
 
 def prepare() -> None:
@@ -63,7 +68,7 @@ def end_all_but(kept: set[int]) -> list[str]:
     """
 
     def left() -> set[int]:
-        return {pid for pid in children() - kept if not any(mark in _words(pid) for mark in KEPT_BY_LIBRARIES)}
+        return {pid for pid in children() - kept if not any(mark in _words(pid) for mark in KEPT)}
 
     deadline = time.monotonic() + GRACE_S
     for pid in left():

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import rota
-from harness.brokers import KAFKA
+from harness import kafka_tools
 
 WITHIN_S = 120
 ACLS, CONFIGS = "org.apache.kafka.tools.AclCommand", "kafka.admin.ConfigCommand"
@@ -36,9 +35,8 @@ def tool(server: rota.Server, tmp_path: Path) -> Callable[..., subprocess.Comple
         config = server.client_config("java", user=user, password=password)
         address = config.pop("bootstrap.servers")
         file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
-        command = [sys.executable, str(KAFKA), "tool", of, "--bootstrap-server", address]
-        command += ["--command-config", str(file), *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+        words = [of, "--bootstrap-server", address, "--command-config", str(file), *options]
+        return kafka_tools.run(*words, within_s=WITHIN_S)
 
     return run
 

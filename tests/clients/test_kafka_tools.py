@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import rota
+from harness import kafka_tools
 from harness.brokers import KAFKA
 
 from .eventually import eventually
@@ -34,6 +35,8 @@ TOOLS = {
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+ENDS_ONCE = ("console-producer", "console-consumer", "verifiable-consumer", "verifiable-producer")
+"""These count in static fields, or end with a signal: each is a process of its own."""
 WITHIN_S = 100
 MESSAGES, COMMITTED = 10, 4
 
@@ -61,7 +64,10 @@ class Tools:
         return done.stdout + done.stderr
 
     def _run(self, name: str, *options: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(KAFKA), "tool", TOOLS[name], "--bootstrap-server", self.server, *options]
+        words = [TOOLS[name], "--bootstrap-server", self.server, *options]
+        if name not in ENDS_ONCE:
+            return kafka_tools.run(*words, given=given, within_s=WITHIN_S)
+        command = [sys.executable, str(KAFKA), "tool", *words]
         return subprocess.run(command, input=given, capture_output=True, text=True, timeout=WITHIN_S, check=False)
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-from tests.checks.tidy import ROOT
+from harness import kafka_tools
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 def said(*options: object) -> list[str]:
     """The lines that it prints."""
-    command = [sys.executable, ROOT / "benches/kafka/kafka", "tool", TOOL, *options]
-    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    ended = kafka_tools.run(TOOL, *options)
+    ended.check_returncode()
     return ended.stdout.splitlines()

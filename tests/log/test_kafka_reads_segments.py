@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rota
-from harness.brokers import KAFKA
+from harness import kafka_tools
 from tests.log.groups_told import told
 from tests.log.record_kafka import GROUPS, play
 
@@ -49,16 +50,18 @@ def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
     absent = [tool for tool in ("java", "mvn", "cargo") if shutil.which(tool) is None]
     if absent:
         pytest.skip(f"needs {', '.join(absent)}")
-    write = ["cargo", "run", "--quiet", "-p", "rota-log", "--example", "write_offsets", "--", str(tmp_path / "data")]
-    written = subprocess.run(write, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    # With the features of the Rust tests, which have built it.
+    build = ["cargo", "build", "--quiet", "-p", "rota-log", "-p", "rota-python", "--features", "rota-python/tests"]
+    subprocess.run([*build, "--example", "write_offsets"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    write = [target / "debug/examples/write_offsets", tmp_path / "data"]
+    written = subprocess.run(write, check=True, capture_output=True, text=True).stdout.splitlines()
     expected = [ours(line) for line in written]
     assert len(expected) > 20
 
     segments = sorted((tmp_path / "data" / "__consumer_offsets-3").glob("*.log"))
     assert len(segments) > 1
-    files = ",".join(map(str, segments))
-    dump = [str(KAFKA), "dump", files, "--deep-iteration"]
-    lines = subprocess.run(dump, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = kafka_tools.dumped("--offsets-decoder", "--deep-iteration", files=segments)
     batches = [line for line in lines if line.startswith("baseOffset: ")]
     assert batches
     assert all("isvalid: true" in line and "partitionLeaderEpoch: 5 " in line for line in batches)
@@ -79,11 +82,11 @@ def dumped(data: Path) -> dict[str, dict[str, object]]:
     """What Kafka's tool finds last for each key of all partitions: key as JSON, value; a tombstone takes it away."""
     found: dict[str, dict[str, object]] = {}
     for folder in sorted(data.glob("__consumer_offsets-*")):
-        segments = ",".join(str(path) for path in sorted(folder.glob("*.log")) if path.stat().st_size)
+        segments = [path for path in sorted(folder.glob("*.log")) if path.stat().st_size]
         if not segments:
             continue
-        lines = subprocess.run([str(KAFKA), "dump", segments], check=True, capture_output=True, text=True).stdout
-        for match in filter(None, map(RECORD.match, lines.splitlines())):
+        lines = kafka_tools.dumped("--offsets-decoder", files=segments)
+        for match in filter(None, map(RECORD.match, lines)):
             _, key, payload = match.groups()
             if payload in ("", "<DELETE>"):
                 found.pop(key, None)

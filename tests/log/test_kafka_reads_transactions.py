@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 import rota
-from harness.brokers import KAFKA
+from harness import kafka_tools
 from rota.conform.broker import Broker
 from tests.clients.reading import committed, consumer
 
@@ -31,7 +30,6 @@ SETTINGS: dict[str, str | int | bool] = {
     "offsets.topic.segment.bytes": 4_096,
 }
 READ_COMMITTED, EARLIEST_KEPT = 1, 0
-DUMP = [str(KAFKA), "tool", "org.apache.kafka.tools.DumpLogSegments"]
 STATE = re.compile(r"^\| offset: (\d+) .*? key: (\{.*?\}\}) payload: (.*)$")
 MARKER = re.compile(r"^\| offset: (\d+) .*? endTxnMarker: (COMMIT|ABORT) coordinatorEpoch: (\d+)")
 BATCH = re.compile(
@@ -110,8 +108,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 def dumped(*options: str, files: list[Path]) -> list[str]:
     """The lines of Kafka's tool about these files."""
-    command = [*DUMP, *options, "--deep-iteration", "--files", ",".join(map(str, files))]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return kafka_tools.dumped(*options, "--deep-iteration", files=files)
 
 
 def filled(folder: Path, pattern: str) -> list[Path]:
