@@ -11,6 +11,8 @@ time stay, and the table of all to `docs/generated/high-availability.md`. `--pag
 commits over N connections         one request at a time on each, to one server that coordinates all: `commit_load`
 bare engine                        transactions of the same size a second from as many lanes as a server has, without
                                    rota, in the same run: `rust/etcd/examples/floor.rs`, or `pgbench`
+heartbeats                         over 16 connections, one at a time on each, in turns with a server without an engine:
+                                   `rota bench serve`
 takeovers                          `benches.cluster` says what is timed
 at rest                            CPU time of the processes and writes of the engine a second, without clients
 """
@@ -40,6 +42,7 @@ from benches.kafka_cluster import KafkaScene, kafka_scene
 from harness import postgres
 from harness.builds import ROOT
 from harness.postgres import Postgres
+from harness.process import a_server_process
 from rota import system
 from rota.demo.fleet import PARTITIONS, Fleet
 from rota.exits import complain
@@ -47,6 +50,8 @@ from rota.exits import complain
 REST_S = 5.0
 WARMING = 2
 """Runs of `commit_load` that do not count."""
+HEARTBEATING, HEARTBEATS_S = 1_000, 3
+"""Members, and for how long each round counts their heartbeats."""
 FLOOR_S = 4
 FLOOR_FLUSHES = 800
 PAGE = ROOT / "docs" / "generated" / "high-availability.md"
@@ -213,8 +218,29 @@ def commits(scene: Scene, engine: Engine, rounds: int) -> Figures:
         row["bare"], row["bare p50"] = engine.floor(lanes, rows, size // max(entries, 1))
         row["ratio"] = row["transactions"] / row["bare"]
         add(found, row, f", {connections}")
+    found |= heartbeats(scene, rounds)
     for node_id in (2, 3):
         scene.fleet.operator().undrain(node_id)
+    return found
+
+
+def heartbeats(scene: Scene, rounds: int) -> Figures:
+    """Heartbeats of server 1, which owns all partitions, in turns with those of a server that is alone."""
+    child = scene.fleet.servers[1].child
+    assert child is not None
+    with a_server_process() as alone:
+        words = [sys.executable, "-m", "rota", "bench", "serve", "--json", "--rounds", str(rounds)]
+        words += ["--members", str(HEARTBEATING), "--seconds", str(HEARTBEATS_S)]
+        for (host, port), pid in ((alone.address, alone.pid), (scene.fleet.addresses[0], child.pid)):
+            words += ["--bootstrap-server", f"{host}:{port}", "--pid", str(pid)]
+        told = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    without, own = told["servers"][1:]
+    pairs = zip(own["per_s"]["rounds"], without["per_s"]["rounds"], strict=True)
+    cpu = zip(own["cpu_s_each"]["rounds"], without["cpu_s_each"]["rounds"], strict=True)
+    found = {"heartbeats": own["per_s"]["rounds"], "heartbeats ratio": [one / other for one, other in pairs]}
+    found["heartbeats CPU ratio"] = [one / other for one, other in cpu]
+    for name, values in found.items():
+        complain(f"{name} {' '.join(f'{value:.2f}' for value in values)}")
     return found
 
 
@@ -290,6 +316,9 @@ ROWS = [
     ("HA-2", "commit p99, 1 connection, ms", "p99, 1", 2),
     ("HA-2", "commit p50, 256 connections, ms", "p50, 256", 1),
     ("HA-2", "commit p99, 256 connections, ms", "p99, 256", 1),
+    ("HA-3", "heartbeats/s, 16 connections", "heartbeats", 0),
+    ("HA-3", "heartbeats/s / those of a server without an engine", "heartbeats ratio", 2),
+    ("HA-3", "CPU of a heartbeat / that of a server without an engine", "heartbeats CPU ratio", 2),
     ("HA-4", "`kill -9` of the coordinator: to the first commit, ms", "kill", 0),
     ("HA-4", "SIGSTOP of the coordinator: to the first commit, ms", "pause", 0),
     ("HA-4", "SIGTERM of the coordinator: longest pause, ms", "stop", 0),
