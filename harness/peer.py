@@ -25,7 +25,8 @@ from harness.raw import (
     string,
 )
 
-LOAD_IN_PROGRESS, NOT_COORDINATOR, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 14, 16, 79, 82
+LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+LEADER_NOT_AVAILABLE, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 5, 79, 82
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER = 3, 6
 
 Committed = dict[int, int]
@@ -115,9 +116,28 @@ def fetched(answer: Reader) -> tuple[int, Committed]:
     return answer.i16(), offsets
 
 
-def metadata(topic: str) -> bytes:
-    """A Metadata v1, which creates the topic where that is allowed."""
-    return frame(METADATA, 1, i32(1) + string(topic))
+def metadata(topic: str | None) -> bytes:
+    """A Metadata v1 of a topic, which creates it where that is allowed, or of all."""
+    return frame(METADATA, 1, i32(-1) if topic is None else i32(1) + string(topic))
+
+
+def described(answer: Reader) -> tuple[list[int], dict[str, int]]:
+    """Nodes, and the error of each topic."""
+    nodes = []
+    for _ in range(answer.i32()):
+        nodes.append(answer.i32())
+        answer.string(), answer.i32(), answer.string()
+    answer.i32()
+    topics = {}
+    for _ in range(answer.i32()):
+        error, name = answer.i16(), answer.string()
+        topics[name or ""] = error
+        answer.i8()
+        for _ in range(answer.i32()):
+            answer.i16(), answer.i32(), answer.i32()
+            for _ in range(2):
+                answer.take(4 * answer.i32())
+    return nodes, topics
 
 
 def find(group: str) -> bytes:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
 from harness import peer
-from harness.peer import NOT_COORDINATOR
+from harness.peer import COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NOT_COORDINATOR
 from harness.raw import (
     API_VERSIONS,
     NONE,
@@ -340,3 +340,31 @@ def test_a_server_without_its_engine_starts_and_says_why_it_is_not_ready() -> No
             with Connection((server.host, server.port)) as connection:
                 error, _ = peer.fetched(connection.ask(peer.fetch("g", [0])))
                 assert error == NOT_COORDINATOR
+                # It does not know whether a topic exists.
+                assert peer.described(connection.ask(peer.metadata(TOPIC))) == ([1], {TOPIC: LEADER_NOT_AVAILABLE})
+                assert peer.described(connection.ask(peer.metadata(None))) == ([], {})
+                answer = connection.ask(peer.commit("g", {0: 1}, topic=TOPIC))
+                assert peer.committed(answer) == {NOT_COORDINATOR}
+                assert peer.found(connection.ask(peer.find("g")))[0] == COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_producer_whose_server_has_not_joined_yet_waits_for_its_topic() -> None:
+    with fleet_of(1) as fleet:
+        fleet.servers[1].create_topic(TOPIC, 1)
+        fleet.servers.pop(1).kill()
+        # It waits for half a TTL before it joins.
+        fleet.start(1)
+        fleet.engine.set_faults(1, silent=True)
+        producer = librdkafka.Producer({"bootstrap.servers": fleet.bootstrap_servers})
+        answer = producer.list_topics(TOPIC, timeout=10).topics[TOPIC].error
+        assert answer is not None
+        assert answer.code() == LEADER_NOT_AVAILABLE
+        delivered: list[object] = []
+        producer.produce(TOPIC, "v", on_delivery=lambda error, _message: delivered.append(error))
+        producer.poll(0.5)
+        assert delivered == []
+        fleet.engine.set_faults(1, silent=False)
+        fleet.settled()
+        # Much sooner than the 30 s for which it remembers that a topic does not exist.
+        assert producer.flush(10) == 0
+        assert delivered == [None]

@@ -46,7 +46,8 @@ fn refuse_forbidden(
         request.topics = Some(asked);
         return Vec::new();
     }
-    let creates = node.settings().topics().auto_create_topics && (version < 4 || request.allow_auto_topic_creation);
+    let asks_to_create = version < 4 || request.allow_auto_topic_creation;
+    let creates = node.settings().topics().auto_create_topics && asks_to_create && node.topics().is_known();
     let may_create = |name: &str| {
         access.may(Operation::Create, ResourceType::Cluster, CLUSTER_NAME)
             || access.allows(Operation::Create, ResourceType::Topic, name)

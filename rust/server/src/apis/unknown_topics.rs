@@ -28,7 +28,12 @@ impl<'a> Named<'a> {
             TopicRef::Name(name) => (Some(Cow::Borrowed(name)), 0),
             TopicRef::Id(id) => (topics.topic_name(Uuid::from_u128(id)).map(|name| Cow::Owned(name.to_owned())), id),
         };
-        let unknown = if name.is_some() { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::UnknownTopicId };
+        let unknown = match &name {
+            // Clients do not repeat a commit of a topic that does not exist, and ask again where the coordinator is.
+            _ if !topics.is_known() => ErrorCode::NotCoordinator,
+            Some(_) => ErrorCode::UnknownTopicOrPartition,
+            None => ErrorCode::UnknownTopicId,
+        };
         let name = name.unwrap_or_default();
         let topic_id = topics.topic_id(&name).map_or(asked_id, |id| id.as_u128());
         let partitions = topics.partition_count(&name).unwrap_or(0);
@@ -38,8 +43,8 @@ impl<'a> Named<'a> {
     /// Returns the topic, without partitions if the client may not read it.
     pub fn readable(self, access: &Access, count: usize) -> Named<'a> {
         // An id of no topic has no name that could be allowed.
-        let is_known = self.error != ErrorCode::UnknownTopicId;
-        if !is_known || access.allows_counted(Operation::Read, ResourceType::Topic, &self.name, count) {
+        let has_name = self.topic_id == 0 || !self.name.is_empty();
+        if !has_name || access.allows_counted(Operation::Read, ResourceType::Topic, &self.name, count) {
             return self;
         }
         Named { partitions: 0, error: ErrorCode::TopicAuthorizationFailed, ..self }

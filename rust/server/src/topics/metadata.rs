@@ -27,6 +27,10 @@ impl Topics {
     /// Handles versions 0–13. Creates topics requested by name that do not exist, if the settings and the request allow
     /// it (always before version 4). Unlike Kafka, which first answers `UNKNOWN_TOPIC_OR_PARTITION`, the answer already
     /// has them. A repeated topic is answered once.
+    ///
+    /// While the topics are not known yet, each is answered `LEADER_NOT_AVAILABLE`, which no client caches, and a request
+    /// for all of them has neither topics nor nodes: clients take such an answer for that of a broker that starts, and
+    /// ask again.
     pub fn metadata(
         &mut self,
         request: &MetadataRequest,
@@ -42,6 +46,7 @@ impl Topics {
         let mut response = nodes(cluster).with_cluster_authorized_operations(cluster_operations);
         let asked = match &request.topics {
             Some(asked) if version > 0 || !asked.is_empty() => asked,
+            _ if !self.is_known() => return response.with_brokers(Vec::new()).with_controller_id(BrokerId(-1)),
             _ => {
                 response.topics = self.table.by_name.iter().map(|(name, topic)| self.describe(name, topic)).collect();
                 return with_operations(response, topic_operations);
@@ -53,13 +58,18 @@ impl Topics {
         }
         let by_id = asked.iter().any(|asked| !asked.topic_id.is_nil());
         let may_create = self.settings.auto_create_topics && (version < 4 || request.allow_auto_topic_creation);
+        let is_known = self.is_known();
         let mut seen: HashSet<(Uuid, &str)> = HashSet::new();
         for asked in asked {
             let name = asked.name.as_deref().map_or("", StrBytes::as_str);
             if !seen.insert((asked.topic_id, name)) {
                 continue;
             }
-            let answer = if by_id { self.by_id(asked) } else { self.by_name(asked, name, may_create, entropy) };
+            let answer = match () {
+                () if !is_known => refused(asked, ErrorCode::LeaderNotAvailable),
+                () if by_id => self.by_id(asked),
+                () => self.by_name(asked, name, may_create, entropy),
+            };
             response.topics.push(answer);
         }
         with_operations(response, topic_operations)

@@ -257,6 +257,11 @@ impl Topics {
         self.topic(name).map(|topic| topic.leaders.len() as i32)
     }
 
+    /// Returns false on a node of a cluster that the engine has not answered yet: whether a topic exists is not known.
+    pub fn is_known(&self) -> bool {
+        self.owner.shared().is_none_or(SharedTopics::is_known)
+    }
+
     /// Returns the version of the snapshot of this node.
     pub fn version(&self) -> u64 {
         self.version

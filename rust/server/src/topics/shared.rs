@@ -36,6 +36,8 @@ pub struct SharedTopics {
 struct State {
     /// The notes as the engine has them, that the table does not follow yet.
     arrived: Option<Image>,
+    /// The table has followed the engine at least once.
+    is_known: bool,
     /// The revision of this server's last change: older images lack it.
     changed: Revision,
 }
@@ -77,6 +79,11 @@ impl SharedTopics {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived.is_none()
     }
 
+    /// Whether the node knows what topics there are: the engine has answered since the start.
+    pub(super) fn is_known(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_known
+    }
+
     /// Writes the difference of two tables. Errors: why it is not written, or may not be.
     pub(super) fn save(&self, before: &Table, after: &Table) -> Result<(), String> {
         let (before, after) = (as_notes(before), as_notes(after));
@@ -107,6 +114,7 @@ impl SharedTopics {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = state.changed;
         let Image { topics, home, .. } = state.arrived.take().filter(|image| image.revision >= changed)?;
+        state.is_known |= home.is_some();
         drop(state);
         let known = as_notes(table);
         if known == topics {
