@@ -87,6 +87,22 @@ def delete(fleet: Fleet) -> None:
     admin.delete_topics([TOPIC])[TOPIC].result(WITHIN_S)
 
 
+def delete_records(fleet: Fleet, partition: int, offset: int) -> int:
+    """The low watermark after that."""
+    admin = AdminClient({"bootstrap.servers": fleet.bootstrap_servers})
+    [result] = admin.delete_records([librdkafka.TopicPartition(TOPIC, partition, offset)]).values()
+    return int(result.result(WITHIN_S).low_watermark)
+
+
+def bounds(fleet: Fleet, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and the one after the last."""
+    asker = librdkafka.Consumer({"bootstrap.servers": fleet.bootstrap_servers, "group.id": "bounds"})
+    found = asker.get_watermark_offsets(librdkafka.TopicPartition(TOPIC, partition), WITHIN_S)
+    asker.close()
+    assert found is not None
+    return found
+
+
 def values(fleet: Fleet, count: int, **config: str) -> list[str]:
     """The first messages of all partitions, sorted."""
     consumer = librdkafka.Consumer(
@@ -144,6 +160,28 @@ def test_an_aborted_transaction_stays_aborted_when_the_leader_starts_again(fleet
     producer.produce(TOPIC, "later")
     producer.commit_transaction(WITHIN_S)
     assert values(fleet, 1, **{"isolation.level": "read_committed"}) == ["later"]
+
+
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+def test_what_was_deleted_of_a_partition_stays_deleted(fleet: Fleet, ends: str) -> None:
+    fleet.start(1)
+    fleet.start(2)
+    fleet.servers[1].create_topic(TOPIC, 2)
+    for partition in (0, 1):
+        produce(fleet, partition, *(f"{partition}-{number}" for number in range(5)))
+    for partition, offset in ((0, 3), (1, 4)):
+        assert delete_records(fleet, partition, offset) == offset
+    for node_id in (1, 2):
+        getattr(fleet.servers.pop(node_id), ends)()
+        fleet.start(node_id)
+    assert [bounds(fleet, partition) for partition in (0, 1)] == [(3, 5), (4, 5)]
+    assert values(fleet, 3) == ["0-3", "0-4", "1-4"]
+    assert delete_records(fleet, 0, 1) == 3, "a low watermark never falls"
+    # A topic of the same name begins anew.
+    delete(fleet)
+    fleet.servers[1].create_topic(TOPIC, 2)
+    produce(fleet, 0, "anew")
+    assert bounds(fleet, 0) == (0, 1)
 
 
 def test_a_topic_that_was_deleted_meanwhile_makes_room_for_another_one_of_its_name(fleet: Fleet) -> None:
