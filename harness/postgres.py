@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,10 +15,14 @@ from types import TracebackType
 from typing import Self
 
 from harness.brokers import free_port
+from harness.small_disk import SmallDisk
 
 USER = "postgres"
 READY_WITHIN_S = 60.0
 SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=100")
+TABLES_MB, WAL_MB = 96, 64
+SMALL_SETTINGS = ("min_wal_size=2MB", "max_wal_size=16MB", "wal_keep_size=16MB")
+"""The log has room beside them, until something fills it."""
 
 
 def programs() -> Path | None:
@@ -45,27 +50,55 @@ class Postgres:
     """One server, which ends with its `with` block."""
 
     def __init__(
-        self, settings: Sequence[str] = (), name: str = "p", follows: Postgres | None = None, by: int | None = None
+        self,
+        settings: Sequence[str] = (),
+        name: str = "p",
+        follows: Postgres | None = None,
+        by: int | None = None,
+        on_small_disks: bool = False,
     ) -> None:
-        """`follows`: it is a copy of that server, which replicates to it under its name; `by`: over another port."""
+        """`follows`: it is a copy of that server, which replicates to it under its name; `by`: over another port.
+
+        `on_small_disks`: tables and write-ahead log each have a small file system.
+        """
         self.port, self.name = free_port(), name
         # The directories of pytest are not those of another user.
         self._folder = tempfile.TemporaryDirectory(prefix="rota-postgres-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)
         if os.geteuid() == 0:
             shutil.chown(self.folder, USER, USER)
-        self._data = self.folder / "data"
+        self._kept = contextlib.ExitStack()
+        self.tables = self._disk("tables", TABLES_MB) if on_small_disks else None
+        self.wal = self._disk("wal", WAL_MB) if on_small_disks else None
+        self._data = (self.tables.place if self.tables else self.folder) / "data"
+        self._wal_data = self.wal.place / "wal" if self.wal else None
         self._made = False
         self._follows = follows
         self._by = by or (follows.port if follows is not None else None)
-        flags = [word for setting in (*SETTINGS, *settings) for word in ("-c", setting)]
+        small = SMALL_SETTINGS if on_small_disks else ()
+        flags = [word for setting in (*SETTINGS, *small, *settings) for word in ("-c", setting)]
         self._command = program("postgres", "-p", str(self.port), "-D", str(self._data), *flags)
         self.running: subprocess.Popen[bytes] | None = None
+
+    def _disk(self, name: str, megabytes: int) -> SmallDisk:
+        place = self.folder / name
+        place.mkdir()
+        disk = self._kept.enter_context(SmallDisk(place, megabytes))
+        shutil.chown(place, USER, USER)
+        return disk
 
     @property
     def log(self) -> Path:
         """What it says."""
         return self.folder / "log"
+
+    def said(self) -> str:
+        """All of it so far."""
+        return self.log.read_text(errors="replace")
+
+    def is_ended(self) -> bool:
+        """Whether it ended by itself, and has to be started."""
+        return self.running is None or self.running.poll() is not None
 
     def url(self, schema: str = "rota") -> str:
         """What `--engine` takes."""
@@ -75,12 +108,17 @@ class Postgres:
         if self._follows is not None:
             of = f"host=127.0.0.1 port={self._by} user={USER} application_name={self.name}"
             words = ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync", "-d", of]
-            command = program("pg_basebackup", *words, "-D", str(self._data))
+            command = program("pg_basebackup", *words, *self._places())
         else:
             words = ["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8", "--locale", "C"]
-            command = program("initdb", *words, "-D", str(self._data))
+            words += ["--wal-segsize", "1"] if self.wal else []
+            command = program("initdb", *words, *self._places())
         made = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
         assert made.returncode == 0, made.stderr
+
+    def _places(self) -> list[str]:
+        """Where initdb and pg_basebackup put it."""
+        return ["-D", str(self._data), *(["--waldir", str(self._wal_data)] if self._wal_data else [])]
 
     def begin(self) -> None:
         """Start it."""
@@ -99,23 +137,25 @@ class Postgres:
         ready = program("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port))
         while subprocess.run(ready, check=False, cwd="/").returncode != 0:
             if time.monotonic() > deadline:
-                raise AssertionError(self.log.read_text(errors="replace")[-2_000:])
+                raise AssertionError(self.said()[-2_000:])
             time.sleep(0.05)
 
     def promote(self) -> None:
         """Make a copy a server that takes writes, and wait until it is one."""
-        assert self.sql("SELECT pg_promote()") == "t", self.log.read_text(errors="replace")[-2_000:]
+        assert self.sql("SELECT pg_promote()") == "t", self.said()[-2_000:]
 
     def follow(self, primary: Postgres, by: int) -> None:
         """Become a copy of that server, which is reached over another port, whatever this one had."""
         assert self.running is None
         shutil.rmtree(self._data)
+        if self._wal_data is not None:
+            shutil.rmtree(self._wal_data)
         self._follows, self._by, self._made = primary, by, False
         self.start()
 
     def signal(self, number: int) -> None:
         """Send a signal to the server and all its sessions."""
-        if self.running is not None:
+        if self.running is not None and self.running.poll() is None:
             leader = self.running.pid
             children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
             for pid in [*map(int, children), leader]:
@@ -134,11 +174,15 @@ class Postgres:
 
     def sql(self, statement: str) -> str:
         """What psql prints of a statement."""
-        at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres"]
-        command = program("psql", *at, "-X", "-A", "-t", "-c", statement)
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        ended = self.try_sql(statement)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout.strip()
+
+    def try_sql(self, statement: str) -> subprocess.CompletedProcess[str]:
+        """Psql, ended, whatever the server said to a statement."""
+        at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres"]
+        command = program("psql", *at, "-X", "-A", "-t", "-c", statement)
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
 
     def wait_for(self, standby: Postgres) -> None:
         """Commit only what this copy has, too, and wait until it follows."""
@@ -147,7 +191,7 @@ class Postgres:
         deadline = time.monotonic() + READY_WITHIN_S
         while self.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1":
             if time.monotonic() > deadline:
-                raise AssertionError(self.log.read_text(errors="replace")[-2_000:])
+                raise AssertionError(self.said()[-2_000:])
             time.sleep(0.05)
 
     def __enter__(self) -> Self:
@@ -162,4 +206,5 @@ class Postgres:
     def close(self) -> None:
         """End it, and delete what it has."""
         self.kill()
+        self._kept.close()
         self._folder.cleanup()

@@ -26,6 +26,8 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+from harness import small_disk
+from harness.postgres import Postgres
 from rota.cluster.looking import members
 from tests.clients.eventually import eventually
 from tests.server import cluster_on_engines as cluster
@@ -39,6 +41,9 @@ ERA = 10
 """So many faults have groups of their own: histories are checked after each fault, and must not grow for ever."""
 PROBE_WITHIN_S = 0.3
 FILL_BYTES = 1 << 20
+FILLS_MAX = 200
+EXTENDS, PANIC = "could not extend file", "PANIC:  could not write to file"
+"""What PostgreSQL says of a full disk."""
 
 
 @dataclass
@@ -172,6 +177,45 @@ def failover(scene: Scene) -> None:
     scene.fleet.fail_over(at)
 
 
+def full_tables(scene: Scene) -> None:
+    """The file system of the primary's tables is full, until an operator makes room."""
+    primary = _primary(scene)
+    disk, before = primary.tables, len(primary.said())
+    assert disk is not None
+    disk.fill()
+    # A page that is freed serves the next append: commits need not wait all the time.
+    eventually(lambda: EXTENDS in primary.said()[before:], READY_WITHIN_S, "a table finds no room", primary.said)
+    time.sleep(TTL_S * scene.chance.choice([0.5, 2, 3]))
+    disk.empty()
+
+
+def full_log(scene: Scene) -> None:
+    """A forgotten slot keeps the primary's write-ahead log until its file system is full, which ends PostgreSQL. An
+    operator makes room, starts it, and drops the slot."""
+    primary = _primary(scene)
+    disk = primary.wal
+    assert disk is not None
+    primary.sql("SELECT pg_create_physical_replication_slot('forgotten', true)")
+    disk.fill()
+    written = f"SELECT pg_logical_emit_message(true, 'filler', repeat('x', {FILL_BYTES}))"
+    for _ in range(FILLS_MAX):
+        if primary.try_sql(written).returncode != 0:
+            break
+    assert PANIC in primary.said(), primary.said()[-2_000:]
+    time.sleep(TTL_S * scene.chance.choice([0.5, 2, 3]))
+    disk.empty()
+    if primary.is_ended():
+        primary.start()
+    dropped = "SELECT pg_drop_replication_slot('forgotten')"
+    eventually(lambda: primary.try_sql(dropped).returncode == 0, READY_WITHIN_S, "PostgreSQL recovers", primary.said)
+
+
+def _primary(scene: Scene) -> Postgres:
+    primary = scene.fleet.members[scene.leader()]
+    assert isinstance(primary, Postgres)
+    return primary
+
+
 # ---- faults of links
 
 
@@ -284,7 +328,11 @@ FAULTS: Mapping[str, Fault] = {
 }
 OF_ENGINE: Mapping[str, Mapping[str, Fault]] = {
     "etcd": {"full": full},
-    "postgresql": {"far from the standby": far_from_standby, "failover": failover},
+    "postgresql": {
+        "far from the standby": far_from_standby,
+        **({} if small_disk.why_not() else {"full tables": full_tables, "full log": full_log}),
+        "failover": failover,
+    },
 }
 """Faults that only one engine has."""
 CUTS: Mapping[str, Fault] = {

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
-from harness import peer
+from harness import peer, small_disk
 from harness.brokers import free_port
 from harness.postgres import Postgres
 from harness.raw import NONE, ClosedError, Connection, Reader
@@ -224,10 +224,13 @@ class Fleet:
             self.network.heal(*self.cuts.pop())
 
     def _start_postgres(self) -> tuple[list[tuple[str, int]], str]:
-        primary = self.kept.enter_context(Postgres(name="primary"))
+        # What fills a disk needs a small one.
+        is_small = small_disk.why_not() is None
+        primary = self.kept.enter_context(Postgres(name="primary", on_small_disks=is_small))
         _, port = self.links.add(STANDBY, ("127.0.0.1", primary.port))
         soon = ["wal_retrieve_retry_interval=200ms"]
-        standby = self.kept.enter_context(Postgres(soon, name=STANDBY, follows=primary, by=port))
+        copy = Postgres(soon, name=STANDBY, follows=primary, by=port, on_small_disks=is_small)
+        standby = self.kept.enter_context(copy)
         self.members += [primary, standby]
         self.replication = {primary.port: port, standby.port: self.links.add(STANDBY, ("127.0.0.1", standby.port))[1]}
         primary.wait_for(standby)

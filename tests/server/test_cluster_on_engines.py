@@ -73,7 +73,7 @@ LACKS = {
 }
 RUNS = [
     pytest.param(kind, False, count, marks=[LACKS[kind], pytest.mark.xdist_group(f"cluster-on-{kind}")], id=kind)
-    for kind, count in (("etcd", 12), ("postgresql", 13))
+    for kind, count in (("etcd", 12), ("postgresql", 15))
 ]
 NETWORK = pytest.param(
     "etcd",

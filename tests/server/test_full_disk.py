@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import http.client
 import json
-import os
 import resource
 import subprocess
 import threading
@@ -18,28 +16,20 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from harness import peer
 from harness.raw import Connection
+from harness.small_disk import SmallDisk, why_not
 from tests.clients.eventually import eventually
 from tests.server.test_data import WITHIN_S, run, serving
 
-FILLER = "filler"
-
 
 @pytest.fixture
-def small_filesystem(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MB."""
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    tried = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(mounted)], capture_output=True, text=True, check=False
-    )
-    if tried.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {tried.stderr.strip()}")
-    try:
-        yield mounted
-    finally:
-        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    place = tmp_path / "small"
+    place.mkdir()
+    with SmallDisk(place, 6) as disk:
+        yield disk
 
 
 def said_by(process: subprocess.Popen[str]) -> list[str]:
@@ -52,17 +42,6 @@ def said_by(process: subprocess.Popen[str]) -> list[str]:
 
 def about_writes(lines: list[str]) -> list[str]:
     return [line for line in lines if "the log takes no writes" in line]
-
-
-def fill(directory: Path) -> None:
-    """Take all room that is left."""
-    with (directory / FILLER).open("ab", buffering=0) as filler:
-        try:
-            while True:
-                filler.write(bytes(4096))
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
 
 
 def ready(address: object) -> tuple[int, dict[str, Any]]:
@@ -107,13 +86,13 @@ def stored(servers: object) -> int:
     return int(last) - int(first)
 
 
-def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesystem: Path) -> None:
-    data = small_filesystem / "data"
+def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_disk: SmallDisk) -> None:
+    data = small_disk.place / "data"
     with serving(data, "--http", "127.0.0.1:0") as (process, told):
         servers, shown, said = told["listen"], told["http"], said_by(process)
         acknowledged, errors = produce(servers, 1)
         assert (acknowledged, errors, ready(shown)[0]) == (1, set(), 200)
-        fill(small_filesystem)
+        small_disk.fill()
         more, errors = produce(servers, 50)
         acknowledged += more
         assert errors == {"KAFKA_STORAGE_ERROR"}
@@ -124,7 +103,7 @@ def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesys
         assert failing(shown) == "rota_log_failing 1.0"
         eventually(lambda: about_writes(said), WITHIN_S, "standard error says why")
 
-        (small_filesystem / FILLER).unlink()
+        small_disk.empty()
         eventually(lambda: ready(shown)[0] == 200, WITHIN_S, "the server is ready again")
         assert failing(shown) == "rota_log_failing 0.0"
         more, errors = produce(servers, 1)
@@ -137,13 +116,13 @@ def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesys
     assert "No space left on device" in line
     assert "free space" in line
 
-    fill(small_filesystem)
-    ended = run("serve", "--listen", "127.0.0.1:0", "--data", str(small_filesystem / "new"))
+    small_disk.fill()
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", str(small_disk.place / "new"))
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr
     assert "free space" in ended.stderr
     assert "Kafka error" not in ended.stderr
-    (small_filesystem / FILLER).unlink()
+    small_disk.empty()
     with serving(data) as (_, told):
         assert stored(told["listen"]) >= acknowledged
 
