@@ -20,6 +20,7 @@ CONSUMER_REGISTRY = Path(__file__).parent / "consumer_bugs.toml"
 COPY = ROOT / "build/planted"
 CORE = "rust/core"
 ENGINE, TXN, ETCD, POSTGRES = "rust/engine", "rust/txn", "rust/etcd", "rust/postgres"
+CLUSTER = "rust/cluster"
 VARIABLE = "ROTA_PLANTED"
 COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "benches/rust")
 LEFT_OUT = {"target", "__pycache__"}
@@ -34,6 +35,7 @@ CRATES = {
     TXN: (REGISTRY.with_name("txn_bugs.toml"),),
     ETCD: (REGISTRY.with_name("etcd_bugs.toml"),),
     POSTGRES: (REGISTRY.with_name("postgres_bugs.toml"),),
+    CLUSTER: (REGISTRY.with_name("cluster_bugs.toml"),),
 }
 """The registries of each crate that has planted bugs."""
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import rota
-from harness import postgres
+from harness import postgres, small_disk
 from tests.checks import planted_build
-from tests.checks.planting import ALL, ETCD, POSTGRES, variable
+from tests.checks.planting import ALL, CLUSTER, ETCD, POSTGRES, variable
 from tests.server import chaos
 from tests.server.network import Network, is_possible
 from tests.server.registers import NEVER, Call, violation
@@ -108,6 +108,17 @@ PLANTED = [
         "far from the standby",
         marks=LACKS["postgresql"],
         id="pg-standby",
+    ),
+    pytest.param(
+        CLUSTER,
+        "postgresql",
+        "an-append-ends-before-the-engine-answers",
+        "full log",
+        marks=[
+            LACKS["postgresql"],
+            pytest.mark.skipif(small_disk.why_not() is not None, reason=small_disk.why_not() or ""),
+        ],
+        id="pg-early",
     ),
 ]
 

@@ -1,8 +1,10 @@
 //! Hosts over an engine in memory, in virtual time: kills, pauses, silence, unknown outcomes, restores. All the while no
 //! two nodes may answer for a partition, and who answers must know everything that was acknowledged.
 
+mod appends;
 mod chaos;
 mod fenced_reads;
+mod notes;
 mod operators;
 mod scene;
 
@@ -72,6 +74,17 @@ fn a_node_that_joins_gets_its_share_and_what_was_committed() {
 }
 
 #[test]
+fn partitions_move_for_balance_when_no_node_has_come_or_gone_for_a_while() {
+    run(|| async {
+        let mut scene = one_node().await;
+        scene.start(2);
+        scene.pass(2 * TTL_MS).await;
+        assert_eq!(of(&scene, 1).len(), PARTITIONS as usize);
+        scene.until(2 * TTL_MS, |scene| of(scene, 2).len() == 2).await;
+    });
+}
+
+#[test]
 fn a_killed_owner_is_replaced_within_a_ttl_and_half_a_second() {
     run(|| async {
         let mut scene = two_nodes().await;
@@ -127,6 +140,16 @@ fn a_node_whose_serving_thread_is_stuck_looks_dead() {
         let mut scene = two_nodes().await;
         scene.stick(2);
         scene.until(2 * TTL_MS, |scene| of(scene, 1).len() == 4).await;
+    });
+}
+
+#[test]
+fn a_serving_thread_whose_host_is_stuck_stops_answering_by_its_clock() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        scene.stick_host(2);
+        scene.until(2 * TTL_MS, |scene| of(scene, 1).len() == 4).await;
+        commit_everywhere(&scene).await;
     });
 }
 
@@ -306,6 +329,7 @@ fn an_engine_that_went_back_is_noticed_and_nothing_is_answered_until_the_loss_is
         // What was lost is lost: the test forgets it, too.
         scene.truth.acknowledged.lock().unwrap().clear();
         scene.until(TTL_MS, |scene| matches!(scene.processes[&1].host.table().standing, Standing::Stopped(_))).await;
+        scene.pass(2 * TTL_MS).await;
         assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
         let body = rota_engine::Body::AcceptLoss(rota_engine::requests::AcceptLoss {
             lost: rota_engine::HistoryId(7),
@@ -321,6 +345,8 @@ fn an_engine_that_went_back_is_noticed_and_nothing_is_answered_until_the_loss_is
 fn a_long_tail_becomes_a_snapshot_with_what_is_newest() {
     run(|| async {
         let mut scene = one_node().await;
+        // Of this key there is one record only.
+        commit_everywhere(&scene).await;
         for round in 0..30 {
             // Five keys, each written again and again.
             scene.append_value(1, 0, format!("key{}", round % 5), 100_000);
@@ -340,7 +366,7 @@ fn a_long_tail_becomes_a_snapshot_with_what_is_newest() {
         scene.until(2 * TTL_MS, Scene::all_answer).await;
         let (_, values) = scene.answering(0).unwrap();
         let distinct: BTreeSet<&String> = values.iter().collect();
-        assert_eq!(distinct.len(), 5);
+        assert_eq!(distinct.len(), 6);
         commit_everywhere(&scene).await;
     });
 }

@@ -1,5 +1,7 @@
 //! What operators ask: nodes follow it by themselves.
 
+use std::time::Duration;
+
 use rota_cluster::operator::{self, Placed, Refused, Topic};
 use rota_engine::{
     Body, NodeId, Request, View,
@@ -41,6 +43,20 @@ fn a_drained_node_gives_everything_up_at_once_and_gets_its_share_again() {
         change(&scene, |view| operator::undrain(view, NodeId(2)));
         scene.until(10 * TTL_MS, |scene| of(scene, 2).len() == 2).await;
         scene.check();
+    });
+}
+
+#[test]
+fn a_planned_move_waits_for_the_append_that_is_under_way() {
+    run(|| async {
+        let scene = two_nodes().await;
+        let partition = of(&scene, 2)[0];
+        scene.processes[&2].link.set_faults(|faults| faults.latency = Duration::from_millis(60));
+        let value = scene.append(2, partition);
+        scene.pass(10).await;
+        change(&scene, |view| operator::drain(view, NodeId(2)));
+        scene.until(TTL_MS, |scene| of(scene, 1).len() == PARTITIONS as usize).await;
+        assert!(scene.truth.acknowledged.lock().unwrap()[&partition].contains(&value));
     });
 }
 

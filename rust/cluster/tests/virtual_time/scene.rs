@@ -166,6 +166,11 @@ impl Scene {
         self.processes[&id].tasks[1].abort();
     }
 
+    /// Its host is stuck, and its serving thread goes on.
+    pub fn stick_host(&mut self, id: i32) {
+        self.processes[&id].tasks[0].abort();
+    }
+
     /// SIGCONT.
     pub fn resume(&self, id: i32) {
         let pause = &self.processes[&id].pause;

@@ -1,0 +1,80 @@
+//! Notes that a server writes, and the producer ids that it takes from one.
+
+use std::{collections::BTreeSet, sync::mpsc::TryRecvError};
+
+use rota_cluster::Standing;
+use rota_engine::{
+    Body, HistoryId, Request,
+    requests::{AcceptLoss, PutNote},
+};
+
+use crate::{
+    one_node,
+    scene::{Scene, TTL_MS, run},
+};
+
+async fn take_ids(scene: &Scene, node: i32, count: usize) -> Vec<i64> {
+    let mut ids = Vec::new();
+    while ids.len() < count {
+        match scene.processes[&node].host.producer_ids.take() {
+            Some(id) => ids.push(id),
+            None => scene.pass(10).await,
+        }
+        assert!(scene.now_ms() < 60_000, "no id arrives");
+    }
+    ids
+}
+
+#[test]
+fn a_note_of_unknown_outcome_is_written_when_that_is_said() {
+    run(|| async {
+        let scene = one_node().await;
+        let process = &scene.processes[&1];
+        process.link.set_faults(|faults| faults.lost_requests = 1);
+        let put = PutNote { name: "topic/orders".to_owned(), seen: None, value: Some(b"1".to_vec()) };
+        let written = process.host.put_notes(vec![put]);
+        let result = loop {
+            scene.pass(10).await;
+            match written.try_recv() {
+                Err(TryRecvError::Empty) => assert!(scene.now_ms() < 60_000),
+                result => break result,
+            }
+        };
+        assert!(result.unwrap().is_ok());
+        assert!(scene.engine.view().notes.contains_key("topic/orders"));
+    });
+}
+
+#[test]
+fn no_two_nodes_give_one_producer_id() {
+    run(|| async {
+        let mut scene = Scene::new();
+        let nodes = 1..=3;
+        nodes.clone().for_each(|id| scene.start(id));
+        scene.until(TTL_MS, Scene::all_answer).await;
+        let mut given = BTreeSet::new();
+        for node in nodes.clone() {
+            given.extend(take_ids(&scene, node, 5).await);
+        }
+        assert_eq!(given.len(), 15, "{given:?}");
+    });
+}
+
+#[test]
+fn a_producer_id_of_a_history_that_was_lost_is_not_given_again() {
+    run(|| async {
+        let mut scene = Scene::new();
+        scene.engine.back_up();
+        scene.start(1);
+        scene.until(TTL_MS, Scene::all_answer).await;
+        let before = take_ids(&scene, 1, 5).await;
+        scene.engine.restore();
+        let is_stopped = |scene: &Scene| matches!(scene.processes[&1].host.table().standing, Standing::Stopped(_));
+        scene.until(TTL_MS, is_stopped).await;
+        let accept = Body::AcceptLoss(AcceptLoss { lost: HistoryId(7), begin: HistoryId(8) });
+        scene.engine.carry_out(&Request { history: HistoryId(7), body: accept });
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        let after = take_ids(&scene, 1, 5).await;
+        assert!(after.iter().all(|id| !before.contains(id)), "{before:?} {after:?}");
+    });
+}
