@@ -1,5 +1,5 @@
 //! Partitions that a Produce adds to a transaction while the one before is being ended: the node asks the coordinator again
-//! for a while instead of answering CONCURRENT_TRANSACTIONS, as Kafka's leaders do (docs/transactions.md §6). A client that
+//! for a while instead of answering `CONCURRENT_TRANSACTIONS`, as Kafka's leaders do (docs/transactions.md §6). A client that
 //! waits for new metadata after that error would stand still for seconds.
 
 use std::{fmt, mem};
@@ -9,16 +9,37 @@ use super::{
     admissions::{Admission, Admitted, ContinueAdmitted},
 };
 
-/// `add.partitions.to.txn.retry.backoff.ms` and `add.partitions.to.txn.retry.backoff.max.ms`: Kafka's defaults.
-const BACKOFF_MS: u64 = 20;
-const BACKOFF_MAX_MS: u64 = 100;
+/// A marker and the record of the end take one write each, so the first pause is short; each one is twice as long as the one
+/// before. The longest is Kafka's `add.partitions.to.txn.retry.backoff.ms`, the sum its `....retry.backoff.max.ms`.
+const FIRST_PAUSE_MS: u64 = 2;
+const PAUSE_MAX_MS: u64 = 20;
+const RETRIES_MS: u64 = 100;
 
 /// An admission that is asked for again.
 struct Retry {
     due_ms: u64,
-    until_ms: u64,
+    pace: Pace,
     admission: Admission,
     then: ContinueAdmitted,
+}
+
+/// How long the next pause is, and until when there is one, in monotonic milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    pause_ms: u64,
+    until_ms: u64,
+}
+
+impl Pace {
+    fn begin(now_ms: u64) -> Pace {
+        Pace { pause_ms: FIRST_PAUSE_MS, until_ms: now_ms + RETRIES_MS }
+    }
+
+    /// Returns when to ask again, and the pace from then on; `None`: not any more.
+    fn next(self, now_ms: u64) -> Option<(u64, Pace)> {
+        let pause_ms = (self.pause_ms * 2).min(PAUSE_MAX_MS);
+        (now_ms < self.until_ms).then_some((now_ms + self.pause_ms, Pace { pause_ms, ..self }))
+    }
 }
 
 /// The admissions of a node that are asked for again, in the order of their requests.
@@ -58,36 +79,31 @@ impl Node {
         if self.clock.is_virtual() {
             return self.admit(admission, then);
         }
-        let until_ms = self.clock.now().mono_ms + BACKOFF_MAX_MS;
-        match self.admission_retries.due_ms_of(&admission.transactional_id) {
-            None => self.admit_until(until_ms, admission, then),
-            Some(due_ms) => self.admission_retries.waiting.push(Retry { due_ms, until_ms, admission, then }),
-        }
-    }
-
-    fn admit_until(&mut self, until_ms: u64, admission: Admission, then: ContinueAdmitted) {
-        let again = admission.clone();
-        let answered = move |node: &mut Node, admitted: Admitted| {
-            let now_ms = node.clock.now().mono_ms;
-            if !admitted.is_concurrent() || now_ms >= until_ms {
-                return then(node, admitted);
-            }
-            let due_ms = now_ms + BACKOFF_MS;
-            node.admission_retries.waiting.push(Retry { due_ms, until_ms, admission: again, then });
-            node.arm_earlier(Some(due_ms));
-        };
-        self.admit(admission, Box::new(answered));
+        let pace = Pace::begin(self.clock.now().mono_ms);
+        self.admit_in_order(pace, admission, then);
     }
 
     /// Asks again for what is due.
     pub(super) fn retry_admissions(&mut self) {
-        for Retry { until_ms, admission, then, .. } in self.admission_retries.take_due(self.clock.now().mono_ms) {
-            // One of the same transaction that was asked for just now may wait again: the later one stays behind it.
-            match self.admission_retries.due_ms_of(&admission.transactional_id) {
-                None => self.admit_until(until_ms, admission, then),
-                Some(due_ms) => self.admission_retries.waiting.push(Retry { due_ms, until_ms, admission, then }),
-            }
+        for Retry { pace, admission, then, .. } in self.admission_retries.take_due(self.clock.now().mono_ms) {
+            self.admit_in_order(pace, admission, then);
         }
+    }
+
+    /// Asks, unless an earlier request of the same transaction waits.
+    fn admit_in_order(&mut self, pace: Pace, admission: Admission, then: ContinueAdmitted) {
+        if let Some(due_ms) = self.admission_retries.due_ms_of(&admission.transactional_id) {
+            self.admission_retries.waiting.push(Retry { due_ms, pace, admission, then });
+            return;
+        }
+        let again = admission.clone();
+        let answered = move |node: &mut Node, admitted: Admitted| {
+            let next = pace.next(node.clock.now().mono_ms);
+            let Some((due_ms, pace)) = next.filter(|_| admitted.is_concurrent()) else { return then(node, admitted) };
+            node.admission_retries.waiting.push(Retry { due_ms, pace, admission: again, then });
+            node.arm_earlier(Some(due_ms));
+        };
+        self.admit(admission, Box::new(answered));
     }
 }
 
@@ -101,7 +117,7 @@ mod tests {
         let producer = Producer { id: 7, epoch: 0 };
         let transactional_id = transactional_id.to_owned();
         let admission = Admission { transactional_id, producer, participants: Vec::new(), adds: true };
-        Retry { due_ms, until_ms: due_ms, admission, then: Box::new(|_, _| ()) }
+        Retry { due_ms, pace: Pace::begin(0), admission, then: Box::new(|_, _| ()) }
     }
 
     #[test]
@@ -111,5 +127,17 @@ mod tests {
         assert_eq!(retries.take_due(3).len(), 0);
         assert_eq!(retries.take_due(5).iter().map(|retry| retry.due_ms).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(retries.next_due_ms(), Some(9));
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let mut now_ms = 1_000;
+        let mut pace = Pace::begin(now_ms);
+        let mut asked_ms = Vec::new();
+        while let Some((due_ms, next)) = pace.next(now_ms) {
+            (now_ms, pace) = (due_ms, next);
+            asked_ms.push(now_ms - 1_000);
+        }
+        assert_eq!(asked_ms, [2, 6, 14, 30, 50, 70, 90, 110]);
     }
 }
