@@ -350,6 +350,10 @@ impl<B: Clone + 'static> FencedLog<B> for FaultyLog<B> {
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError> {
         self.inner.read(partition, from, visit)
     }
+
+    fn end(&self, partition: i32) -> Result<i64, LogError> {
+        self.inner.end(partition)
+    }
 }
 
 /// Splitmix64: small, well mixed, the same everywhere.

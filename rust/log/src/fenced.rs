@@ -116,6 +116,10 @@ pub trait FencedLog<B> {
     /// Returns the next offset to read; `from` itself at the end. `visit` must not call the log. Errors:
     /// `UnknownPartition`, `Damaged`.
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError>;
+
+    /// Returns the offset after the last durable record of `partition`. Errors: `UnknownPartition`; `NotOpen`: the log does not
+    /// know it.
+    fn end(&self, partition: i32) -> Result<i64, LogError>;
 }
 
 /// Returns the bytes of keys and values in `records`, which limits such as `message.max.bytes` apply to. Errors:

@@ -173,6 +173,10 @@ impl FencedLog<Vec<LogRecord>> for MemoryLog {
         }
         Ok(slice.last().map_or(from, |last| last.offset + 1))
     }
+
+    fn end(&self, partition: i32) -> Result<i64, LogError> {
+        Ok(self.partition(partition)?.next_offset)
+    }
 }
 
 #[cfg(test)]

@@ -275,6 +275,10 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
         let view = self.view(partition).ok_or(LogError::UnknownPartition { partition })?;
         view.visit_records(from, SLICE_BYTES, visit)
     }
+
+    fn end(&self, partition: i32) -> Result<i64, LogError> {
+        self.view(partition).map(|view| view.next_offset()).ok_or(LogError::UnknownPartition { partition })
+    }
 }
 
 /// The thread that runs passes.

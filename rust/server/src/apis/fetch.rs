@@ -27,6 +27,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
     let refused = refuse_forbidden(context, &mut request);
+    follow_offsets(context.node, &request);
     let mut outcome = context.node.topics().fetch(&request, context.version());
     if max_wait_ms == 0 || outcome.is_complete(&request) {
         outcome.response.responses.extend(refused);
@@ -39,6 +40,11 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         body_bytes: context.body().len(),
         until: Instant::now() + Duration::from_millis(max_wait_ms),
     })))
+}
+
+fn follow_offsets(node: &mut Node, request: &FetchRequest) {
+    let partitions = node.topics().fetched_offsets(request);
+    node.follow_offsets(&partitions);
 }
 
 /// Takes the topics that the client may not read out of the request, and returns their answers.
@@ -90,7 +96,8 @@ impl FetchWait {
     }
 
     /// Answers if there is enough data, the time is up, or `over`. Returns whether it did.
-    pub fn finish(&self, node: &Node, over: bool) -> bool {
+    pub fn finish(&self, node: &mut Node, over: bool) -> bool {
+        follow_offsets(node, &self.request);
         let mut outcome = node.topics().fetch(&self.request, self.reply_to.version);
         let finished = over || self.until <= Instant::now() || outcome.is_complete(&self.request);
         if finished {

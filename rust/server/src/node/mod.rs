@@ -166,6 +166,10 @@ impl Node {
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
+        // On a cluster the engine has the records.
+        if shared.cluster.is_none() {
+            node.topics.serve_offsets(&shared.log);
+        }
         // The node of a cluster takes partitions when the engine says so.
         let own = if shared.cluster.is_some() { 0 } else { owners.partitions() };
         for partition in 0..own {
@@ -195,6 +199,15 @@ impl Node {
     /// Returns the clock of all coordinators.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Keeps up with the transactions in partitions of `__consumer_offsets` that a client reads.
+    pub fn follow_offsets(&mut self, partitions: &[i32]) {
+        for index in partitions {
+            let coordinator = usize::try_from(*index).ok().and_then(|at| self.coordinators.get(at)?.as_ref());
+            let is_open = |producer_id| coordinator.is_some_and(|groups| groups.pending_epoch(producer_id).is_some());
+            self.topics.follow_offsets(*index, is_open);
+        }
     }
 
     /// Returns the topics.
@@ -337,6 +350,7 @@ impl Node {
     }
 
     fn appended(&mut self, partition: u32, epoch: u32, append_id: AppendId, result: Result<u64, ErrorCode>) {
+        self.topics.offsets_appended(partition as i32);
         let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return };
         if coordinator.epoch() == epoch {
             let (journal, now) = (self.shared.journal.as_deref(), self.clock.now());

@@ -83,6 +83,8 @@ impl Topics {
                         disk.trim_below(&records.on_disk, *offset);
                     }
                 }
+                // It was refused before.
+                Records::Offsets(_) => {}
             }
             self.owner.count_bytes(log.memory_bytes(), before_bytes);
         }

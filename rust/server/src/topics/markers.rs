@@ -55,6 +55,8 @@ impl Topics {
                 let began = self.appends.begin(&owner, waker, disk, place, &batch, None);
                 Some(began.map_err(|refusal| refusal.code)?.1)
             }
+            // The groups write their own markers.
+            Records::Offsets(_) => return Err(ErrorCode::UnknownTopicOrPartition),
             // The end of a transaction must be possible whatever the limit on bytes: it is what lets records go.
             Records::Memory(log) => {
                 let before_bytes = log.size_bytes();

@@ -35,28 +35,35 @@
 //! its own partitions, and is removed then.
 //!
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
-//! `__consumer_offsets` is listed with its partitions and reads as empty; clients may not produce to it or delete it.
+//! `__consumer_offsets` is listed and read like another topic; clients may not produce to it or delete it.
 
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::{
+    messages::{FetchRequest, fetch_request::FetchTopic},
+    protocol::StrBytes,
+};
 use rota_core::error::ErrorCode;
-use rota_log::TransactionIndex;
+use rota_log::{TransactionIndex, TransactionalProducer};
 use uuid::Uuid;
 
 use self::{
     disk::OnDisk,
     name::metric_name,
+    offsets_records::OffsetsRecords,
     partition_data::{DiskRecords, Records},
     produce::Appends,
     producers::Producers,
     snapshot::{Table, Topic},
     table::Change,
 };
-use crate::base::{
-    owners::{FIRST_NODE, Owners},
-    topic_settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
+use crate::{
+    base::{
+        owners::{FIRST_NODE, Owners},
+        topic_settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
+    },
+    log::offsets_log::SharedLog,
 };
 
 mod claims;
@@ -74,6 +81,7 @@ pub mod list_offsets;
 mod markers;
 pub mod metadata;
 mod name;
+mod offsets_records;
 mod partition_data;
 mod produce;
 mod producers;
@@ -213,6 +221,58 @@ impl Topics {
         topics
     }
 
+    /// Lets clients read `__consumer_offsets`, whose records are in the log of the groups.
+    pub fn serve_offsets(&mut self, log: &Arc<SharedLog>) {
+        let Some(topic) = self.table.topic(CONSUMER_OFFSETS) else { return };
+        let partitions = (0..topic.leaders.len() as i32).map(|index| {
+            let log = Records::Offsets(OffsetsRecords::new(log, index));
+            ((topic.id, index), Partition { log, ..Partition::default() })
+        });
+        self.data.extend(partitions.collect::<Vec<_>>());
+    }
+
+    /// Looks for transactions in a partition of `__consumer_offsets` that a client reads. `is_open`: whether the groups know an
+    /// open transaction of a producer there.
+    pub fn follow_offsets(&mut self, index: i32, is_open: impl Fn(i64) -> bool) {
+        let Some(id) = self.topic_id(CONSUMER_OFFSETS) else { return };
+        let Some(partition) = self.data.get_mut(&(id, index)) else { return };
+        let Partition { log: Records::Offsets(records), transactions, .. } = partition else { return };
+        // A reader sees that it cannot be read.
+        let _unreadable = records.follow(transactions);
+        let is_at_end = records.followed >= records.next_offset();
+        let is_over = |(producer_id, producer): (i64, &TransactionalProducer)| {
+            producer.first_offset.is_some() && !is_open(producer_id)
+        };
+        if is_at_end && transactions.producers().any(is_over) {
+            // Compaction has removed the marker before it was seen here.
+            (*transactions, records.followed) = (TransactionIndex::default(), 0);
+            let _unreadable = records.follow(transactions);
+        }
+    }
+
+    /// Returns the partitions of `__consumer_offsets` that a Fetch names.
+    pub fn fetched_offsets(&self, request: &FetchRequest) -> Vec<i32> {
+        let is_named = |topic: &FetchTopic| {
+            let name =
+                if topic.topic_id.is_nil() { Some(topic.topic.as_str()) } else { self.topic_name(topic.topic_id) };
+            name == Some(CONSUMER_OFFSETS)
+        };
+        let partitions = request.topics.iter().filter(|topic| is_named(topic)).flat_map(|topic| &topic.partitions);
+        partitions.map(|partition| partition.partition).collect()
+    }
+
+    /// Wakes the fetches that wait for records of a partition of `__consumer_offsets`.
+    pub fn offsets_appended(&mut self, index: i32) {
+        if self.watches.is_empty() {
+            return;
+        }
+        let place = self.topic_id(CONSUMER_OFFSETS).map(|id| (id, index));
+        if let Some(partition) = place.and_then(|place| self.data.get_mut(&place)) {
+            let watches = std::mem::take(&mut partition.watches);
+            self.fire(watches);
+        }
+    }
+
     /// Adds the partitions on disk that this node leads.
     fn find_on_disk(&mut self) {
         let Some(disk) = &self.owner.disk else { return };
@@ -338,6 +398,10 @@ impl Topics {
     /// Returns a partition that this node leads, with its leader epoch; errors as `led`.
     fn partition(&self, topic: &Topic, index: i32) -> Result<(&Partition, i32), ErrorCode> {
         let epoch = self.led(topic, index)?;
+        if topic.internal && self.owner.shared().is_some() {
+            // The engine of the cluster has the records.
+            return Err(ErrorCode::InvalidTopicException);
+        }
         Ok((self.data.get(&(topic.id, index)).unwrap_or(&self.untouched), epoch))
     }
 

@@ -1,4 +1,4 @@
-//! The records of one partition of a user topic: in memory, or in the segments of the store.
+//! The records of one partition: in memory, in the segments of the store, or in the log of the groups.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, Transaction
 
 use super::{
     disk::OnDisk,
+    offsets_records::OffsetsRecords,
     producers::{AppendedAt, Producers},
     settings::PRODUCERS_READ_BYTES,
 };
@@ -20,6 +21,7 @@ const SCAN_BYTES: usize = 1 << 20;
 pub(super) enum Records {
     Memory(PartitionLog),
     Disk(DiskRecords),
+    Offsets(OffsetsRecords),
 }
 
 impl Default for Records {
@@ -143,6 +145,8 @@ impl Records {
         match self {
             Records::Memory(log) => log.first_offset(),
             Records::Disk(disk) => disk.on_disk.view.first_offset(),
+            // Compaction only leaves gaps.
+            Records::Offsets(_) => 0,
         }
     }
 
@@ -151,6 +155,7 @@ impl Records {
         match self {
             Records::Memory(log) => log.next_offset(),
             Records::Disk(disk) => disk.on_disk.view.next_offset(),
+            Records::Offsets(records) => records.next_offset(),
         }
     }
 
@@ -158,6 +163,7 @@ impl Records {
     pub fn settled_offset(&self) -> i64 {
         match self {
             Records::Disk(disk) if disk.in_flight > 0 => disk.settled_offset.min(self.next_offset()),
+            Records::Offsets(records) => records.followed,
             _ => self.next_offset(),
         }
     }
@@ -167,6 +173,7 @@ impl Records {
         match self {
             Records::Memory(log) => log.keep_open(first_open),
             Records::Disk(disk) => disk.on_disk.view.keep_open(first_open),
+            Records::Offsets(_) => {}
         }
     }
 
@@ -174,7 +181,7 @@ impl Records {
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Records::Memory(log) => log.size_bytes(),
-            Records::Disk(_) => 0,
+            Records::Disk(_) | Records::Offsets(_) => 0,
         }
     }
 
@@ -187,6 +194,7 @@ impl Records {
                 let fits = at_least_one || slice.bytes.len() <= max_bytes;
                 Ok(if fits { slice.bytes } else { Bytes::new() })
             }
+            Records::Offsets(records) => records.read(from, max_bytes, at_least_one),
         }
     }
 
@@ -202,6 +210,7 @@ impl Records {
                 let found = disk.on_disk.view.offset_for_timestamp(at_ms, bytes_left);
                 found.map_err(|_| ErrorCode::KafkaStorageError)
             }
+            Records::Offsets(records) => records.offset_for_timestamp(at_ms, bytes_left),
         }
     }
 
@@ -216,6 +225,7 @@ impl Records {
                     Some(max_ms) => self.offset_for_timestamp(max_ms, bytes_left),
                 }
             }
+            Records::Offsets(records) => records.offset_of_max_timestamp(bytes_left),
         }
     }
 }

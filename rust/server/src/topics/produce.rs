@@ -191,6 +191,7 @@ impl Topics {
                 }
                 (base_offset, Some(token))
             }
+            Records::Offsets(_) => return refuse(ErrorCode::InvalidTopicException, "only groups write to this topic"),
             Records::Memory(log) => {
                 let kept_bytes = self.owner.log_bytes.load(Ordering::Relaxed);
                 let left_bytes = self.settings.log_bytes_max.saturating_sub(kept_bytes);
