@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import rota
 from harness import go, java
 
 HERE = Path(__file__).resolve().parent
@@ -81,11 +84,45 @@ def _python(program: str) -> Callable[[], list[str]]:
 
 
 def _java() -> list[str]:
-    jars = java.built(HERE / "java", "clients-java")
+    jars = java.built(HERE / "java", "clients-java", _run_java_once)
+    return _java_in(jars, java.classes(jars))
+
+
+def _run_java_once(jars: Path) -> None:
+    """Lets the Java program write, read and commit, for the archive of its classes."""
+    consumer: dict[str, object] = {
+        "group": "g", "topics": ["t"], "pattern": None, "assignor": "cooperative-sticky", "group_protocol": "classic",
+        "session_timeout_ms": 6_000, "heartbeat_interval_ms": 300, "metadata_max_age_ms": 500, "poll_ms": 50,
+        "instance_id": None, "max_poll_interval_ms": None, "keeps_revoked": False,
+    }  # fmt: skip
+    message = {"topic": "t", "partition": 0, "values": ["v"], "timestamps_ms": None, "compression": "none"}
+    with rota.Server() as server:
+        server.create_topic("t", 1)
+        asked: dict[str, object] = {"bootstrap": server.bootstrap_servers, "client_id": "c", "security": {}}
+        asked |= {"id": 1, "properties": {"bootstrap.servers": server.bootstrap_servers}}
+        command = _java_in(jars, java.archived(jars))
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdin is not None
+            assert program.stdout is not None
+
+            def ask(**request: object) -> None:
+                print(json.dumps(asked | request), file=program.stdin, flush=True)
+
+            ask(do="produce", idempotent=True, **message)
+            ask(do="fetch", topic="t", partition=0, count=1, within_ms=10_000)
+            ask(do="consume", **consumer)
+            assert any('"owned"' in line for line in program.stdout)
+            ask(do="commit", offsets=[["t", 0, 1]])
+            ask(do="describe", group="g")
+            ask(do="close")
+
+
+def _java_in(jars: Path, options: list[str]) -> list[str]:
     level = "debug" if os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0") else "warn"
     return [
         "java",
         *JAVA_FLAGS,
+        *options,
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
