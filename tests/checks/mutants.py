@@ -7,7 +7,6 @@ module. So whatever the other modules take from it, by name or in tables, is the
 from __future__ import annotations
 
 import ast
-import copy
 import importlib.util
 import sys
 from collections import Counter
@@ -39,13 +38,28 @@ Way = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: module, function ("" outside of one), line, what was done, and the module's changed text."""
+    """One change: module, function ("" outside of one), line, what was done, and where: the index of the node and which
+    of its changes, or None for the function that raises. `written` is a text of the module that is no change.
+    """
 
     module: str
     function: str
     line: int
     what: str
-    text: str
+    index: int
+    change: int | None
+    written: str = ""
+
+    @property
+    def text(self) -> str:
+        """The module's changed text. It is made when it is asked for: most mutants are only counted."""
+        if self.written:
+            return self.written
+        tree = ast.parse((FOLDER / f"{self.module}.py").read_text())
+        place = next(each for at, each in enumerate(ast.walk(tree)) if at == self.index)
+        to = _raise if self.change is None else [change for _, change in _changes(place, "")][self.change]
+        to(place)
+        return ast.unparse(ast.fix_missing_locations(tree))
 
     @property
     def name(self) -> str:
@@ -73,7 +87,7 @@ def mutants() -> list[Mutant]:
 def raising() -> list[Mutant]:
     """For each function the mutant that cannot be called."""
     return [
-        _changed(path.stem, tree, (index, node), name, "raises", _raise)
+        Mutant(path.stem, name, node.lineno, "raises", index, None)
         for path in modules()
         for tree in [ast.parse(path.read_text())]
         for index, node, name, _ in _places(tree)
@@ -105,18 +119,10 @@ def _places(tree: ast.Module) -> Iterator[tuple[int, ast.AST, str, str]]:
     yield from walk(tree, "", "")
 
 
-def _changed(module: str, tree: ast.Module, place: tuple[int, ast.AST], function: str, what: str, to: Change) -> Mutant:
-    index, node = place
-    mutated = copy.deepcopy(tree)
-    to(next(each for at, each in enumerate(ast.walk(mutated)) if at == index))
-    text = ast.unparse(ast.fix_missing_locations(mutated))
-    return Mutant(module, function, getattr(node, "lineno", 0), what, text)
-
-
 def _of_module(module: str, tree: ast.Module) -> Iterator[Mutant]:
     for index, node, function, statement in _places(tree):
-        for what, change in _changes(node, statement):
-            yield _changed(module, tree, (index, node), function, what, change)
+        for change, (what, _) in enumerate(_changes(node, statement)):
+            yield Mutant(module, function, getattr(node, "lineno", 0), what, index, change)
 
 
 def _changes(node: ast.AST, statement: str) -> Iterator[tuple[str, Change]]:

@@ -1,6 +1,6 @@
 """A mutant is what really runs, and what is argued about mutants is about mutants that exist.
 
-With `MUTANTS_EVERY=1` each function of the model is made to raise, not one in eight.
+With `MUTANTS_EVERY=1` each function of the model is made to raise, not one in sixteen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.checks.mutate_model import argued, notices, stale
 pytestmark = pytest.mark.xdist_group("mutants")  # each process makes all of them
 
 RUNS = 10
-EVERY = int(os.environ.get("MUTANTS_EVERY", "8"))  # 1: each function
+EVERY = int(os.environ.get("MUTANTS_EVERY", "16"))  # 1: each function
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_a_mutant_that_raises_is_noticed_whichever_function_it_is_in(pool: Pool)
 def test_a_mutant_in_a_function_that_nobody_calls_is_not_noticed(pool: Pool) -> None:
     mutant = next(mutant for mutant in raising() if mutant.module == "gate")
     real = (FOLDER / "gate.py").read_text()
-    uncalled = replace(mutant, text=real + "\n\ndef uncalled() -> None:\n    raise AssertionError\n")
+    uncalled = replace(mutant, written=real + "\n\ndef uncalled() -> None:\n    raise AssertionError\n")
     assert pool.apply(notices, (uncalled, RUNS)) == ""
-    assert pool.apply(notices, (replace(mutant, text=real + "\n\ngate = None\n"), RUNS)) != ""
+    assert pool.apply(notices, (replace(mutant, written=real + "\n\ngate = None\n"), RUNS)) != ""
 
 
 def test_a_mutant_cannot_come_too_late() -> None:
@@ -64,5 +64,5 @@ def test_what_is_argued_is_about_mutants_that_exist() -> None:
 
 
 def test_an_argument_about_a_mutant_that_is_gone_is_noticed() -> None:
-    gone = Mutant("gate", "gate", 1, "was once there", "")
+    gone = Mutant("gate", "gate", 1, "was once there", 0, None)
     assert stale([gone.name], mutants()) == {gone.name}
