@@ -9,6 +9,7 @@ uses it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import defaultdict
@@ -34,14 +35,15 @@ def _of(pid: int) -> float:
 
 def _below(pid: int) -> Generator[int]:
     """The processes below this one, also those that have ended and whose exit code no process has collected."""
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = listed.read_text().split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for child in map(int, children):
-            yield child
-            yield from _below(child)
+    children = list[str]()
+    # The process or one of its threads may end meanwhile.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                children += listed.read_text().split()
+    for child in map(int, children):
+        yield child
+        yield from _below(child)
 
 
 def spent() -> float:
