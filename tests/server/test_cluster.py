@@ -11,7 +11,7 @@ from typing import Any
 import confluent_kafka as librdkafka
 import kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 import rota
 from harness import peer
@@ -39,6 +39,7 @@ SETTINGS = {
 }
 GROUPS = [f"group-{number}" for number in range(8)]
 TOPIC = "orders"
+SESSION = "consumer.session.timeout.ms"
 
 
 class Fleet:
@@ -283,6 +284,29 @@ def test_a_topic_is_known_to_every_server_until_it_is_deleted(two: Fleet) -> Non
     eventually(lambda: "new" not in topics(admins[0]), 10, "the topic is gone everywhere")
 
 
+def test_settings_of_groups_are_those_of_all_servers_and_survive_them(two: Fleet) -> None:
+    group = next(each for each in GROUPS if two.holders()[two.servers[1].partition_of(each)] == 2)
+    resource = ConfigResource(ConfigResource.Type.GROUP, group)
+    entry = ConfigEntry(SESSION, "50000", incremental_operation=AlterConfigOpType.SET)
+
+    def admin(at: int) -> AdminClient:
+        return AdminClient({"bootstrap.servers": f"127.0.0.1:{two.ports[at]}"})
+
+    def asked(at: int) -> str:
+        asker = admin(at)
+        return str(asker.describe_configs([resource])[resource].result(10)[SESSION].value)
+
+    changed = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+    changer = admin(1)
+    changer.incremental_alter_configs([changed])[changed].result(10)
+    assert asked(1) == "50000"
+    eventually(lambda: asked(2) == "50000", 10, "the group's own server knows the setting")
+    for at in (1, 2):
+        two.servers[at].kill()
+    two.start(2)
+    eventually(lambda: asked(2) == "50000", 30, "a server that has started knows it")
+
+
 @pytest.mark.parametrize("version", [5, 8])
 def test_fenced_reads_wait_for_the_engine_and_heartbeats_do_not(version: int) -> None:
     engine = rota.MemoryEngine()
@@ -291,7 +315,8 @@ def test_fenced_reads_wait_for_the_engine_and_heartbeats_do_not(version: int) ->
         Connection(("127.0.0.1", server.port), timeout=30) as member,
         Connection(("127.0.0.1", server.port), timeout=30) as reader,
     ):
-        member.ask(peer.metadata(TOPIC))
+        is_there = {TOPIC: NONE}
+        eventually(lambda: peer.described(member.ask(peer.metadata(TOPIC)))[1] == is_there, 30, "the topic is there")
         eventually(lambda: peer.committed(member.ask(peer.commit("g", {0: 7}))) == {NONE}, 30, "a commit")
         named = peer.joined(member.ask(peer.join("g")))
         joined = peer.joined(member.ask(peer.join("g", named.member)))

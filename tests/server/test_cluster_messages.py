@@ -8,7 +8,7 @@ from typing import Any
 
 import confluent_kafka as librdkafka
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 import rota
 from harness.etcd import Etcd, is_installed
@@ -244,19 +244,6 @@ def test_a_directory_has_one_node_and_is_not_for_a_server_that_is_alone(fleet: F
     file.write_text(file.read_text().replace("node 1", "node 9"))
     with pytest.raises(OSError, match=r"`rota\.node` that cannot be read: its checksum is wrong"):
         rota.Server(engine=fleet.engine, node_id=1, data=fleet.data(1))
-
-
-def test_settings_of_groups_are_kept_in_the_directory(fleet: Fleet) -> None:
-    fleet.start(1)
-    name, group = "consumer.session.timeout.ms", ConfigResource.Type.GROUP
-    admin = AdminClient({"bootstrap.servers": fleet.bootstrap_servers})
-    entry = ConfigEntry(name, "50000", incremental_operation=AlterConfigOpType.SET)
-    changed = admin.incremental_alter_configs([ConfigResource(group, "g", incremental_configs=[entry])])
-    assert [change.result(WITHIN_S) for change in changed.values()] == [None]
-    fleet.servers.pop(1).stop()
-    fleet.start(1)
-    (described,) = admin.describe_configs([ConfigResource(group, "g")]).values()
-    assert described.result(WITHIN_S)[name].value == "50000"
 
 
 def test_a_directory_of_a_server_that_was_alone_keeps_its_groups_for_it(fleet: Fleet) -> None:

@@ -28,7 +28,8 @@ Committed = tuple[str, int]
 
 @pytest.fixture(params=["memory", "data", "nodes"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[rota.Server]:
-    options: dict[str, Any] = {"data": {"data": tmp_path / "data"}, "nodes": {"nodes": 2}}.get(request.param, {})
+    of: dict[str, dict[str, Any]] = {"data": {"data": tmp_path / "data"}, "nodes": {"nodes": 2}}
+    options = of.get(request.param, {})
     with rota.Server(settings=SETTINGS, **options) as server:
         server.create_topic(TOPIC)
         yield server
@@ -66,7 +67,8 @@ def offset_of(message: Any) -> Committed | None:
 
 def read(server: rota.Server, isolation: str = "read_uncommitted") -> list[Committed]:
     """The commits in the topic, in the order of each partition."""
-    found, ended = [], set[int]()
+    found: list[Committed] = []
+    ended = set[int]()
     with closing(follow(server, isolation)) as reader:
         while len(ended) < PARTITIONS:
             message = reader.poll(WITHIN_S)

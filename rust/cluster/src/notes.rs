@@ -16,6 +16,8 @@ const NODE: &str = "node/";
 const DRAINED: &str = "drained/";
 /// Before the name of a topic. The server says what its note has.
 const TOPIC: &str = "topic/";
+/// Before the name under which the server keeps the settings of a group.
+const GROUP: &str = "group/";
 /// Before the number of a partition that an operator has placed.
 const PIN: &str = "pin/";
 /// The first producer id that no server has taken.
@@ -42,8 +44,23 @@ pub fn topic(name: &str) -> String {
 
 /// The notes of all topics, by topic.
 pub fn topics(view: &View) -> BTreeMap<String, Vec<u8>> {
-    let topic = |(name, note): (&String, &Vec<u8>)| Some((name.strip_prefix(TOPIC)?.to_owned(), note.clone()));
-    view.notes.iter().filter_map(topic).collect()
+    after(TOPIC, view)
+}
+
+/// The name of the note with the settings of a group.
+pub fn group(name: &str) -> String {
+    format!("{GROUP}{name}")
+}
+
+/// The notes with settings of groups, by the server's names of the groups.
+pub fn groups(view: &View) -> BTreeMap<String, Vec<u8>> {
+    after(GROUP, view)
+}
+
+/// The notes whose names begin so, by the rest of the name.
+fn after(prefix: &str, view: &View) -> BTreeMap<String, Vec<u8>> {
+    let found = |(name, note): (&String, &Vec<u8>)| Some((name.strip_prefix(prefix)?.to_owned(), note.clone()));
+    view.notes.iter().filter_map(found).collect()
 }
 
 /// The name of the note that places a partition.

@@ -67,6 +67,8 @@ pub struct ClusterTable {
     pub partitions: Vec<PartitionRow>,
     /// The notes of all topics, by topic.
     pub topics: BTreeMap<String, Vec<u8>>,
+    /// The notes with settings of groups, by the server's names of the groups.
+    pub groups: BTreeMap<String, Vec<u8>>,
     /// What this node does.
     pub standing: Standing,
     /// Why the engine does not answer at present.

@@ -302,6 +302,7 @@ impl Running<'_> {
             partitions,
             nodes,
             topics: notes::topics(view),
+            groups: notes::groups(view),
             standing,
             trouble: self.engine.trouble(),
             warning: self.engine.warning(),

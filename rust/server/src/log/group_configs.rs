@@ -1,19 +1,21 @@
 //! The settings that groups have of their own (docs/consumer-protocol.md §20): one table for all nodes, and its file in
-//! the data directory.
+//! the data directory. Those of a cluster are notes of the engine, so all servers have the same.
 
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use rota_cluster::notes;
 use rota_core::consumer_group::config::GroupSettings;
+use rota_engine::{Revision, requests::PutNote};
 
-use super::data_dir::DataDir;
+use super::{data_dir::DataDir, notes::Notes};
 use crate::base::{
     error::ServerError,
     text_file::{TextFile, check_format, entries, escaped, summed, unescaped},
@@ -35,8 +37,17 @@ pub type GroupTable = BTreeMap<Arc<str>, GroupSettings>;
 pub struct GroupConfigs {
     table: Mutex<Arc<GroupTable>>,
     version: AtomicU64,
-    /// `None`: in memory.
+    /// `None`: in memory, or in the engine.
     file: Option<TextFile>,
+    engine: OnceLock<Notes>,
+    seen: Mutex<Seen>,
+}
+
+/// The notes of the engine that the table follows.
+#[derive(Debug, Default)]
+struct Seen {
+    revision: Revision,
+    notes: BTreeMap<String, Vec<u8>>,
 }
 
 impl GroupConfigs {
@@ -50,7 +61,25 @@ impl GroupConfigs {
             parse(&text).map_err(|reason| format!("{reason}; restore it from a copy"))
         });
         let table = Mutex::new(Arc::new(table.map_err(unreadable)?));
-        Ok(GroupConfigs { table, version: AtomicU64::new(1), file: Some(file) })
+        Ok(GroupConfigs { table, version: AtomicU64::new(1), file: Some(file), ..GroupConfigs::default() })
+    }
+
+    /// Keeps the settings in the engine of a cluster, once.
+    pub fn share(&self, engine: Notes) {
+        // A second one would not be the cluster's.
+        let _once = self.engine.set(engine);
+    }
+
+    /// The engine has these notes.
+    pub fn arrive(&self, revision: Revision, notes: &BTreeMap<String, Vec<u8>>) {
+        let mut seen = self.seen();
+        if revision >= seen.revision {
+            seen.revision = revision;
+            if seen.notes != *notes {
+                seen.notes = notes.clone();
+                self.publish(&seen);
+            }
+        }
     }
 
     /// Returns the number of changes.
@@ -75,6 +104,9 @@ impl GroupConfigs {
         group_id: &str,
         change: impl FnOnce(GroupSettings) -> Result<GroupSettings, E>,
     ) -> Result<(), E> {
+        if let Some(engine) = self.engine.get() {
+            return self.change_in_engine(engine, group_id, change);
+        }
         let mut published = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let before = published.get(group_id).copied().unwrap_or_default();
         let after = change(before)?;
@@ -94,16 +126,92 @@ impl GroupConfigs {
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
+
+    /// Errors: of `change`, or why the engine does not have the change, or may not have it.
+    fn change_in_engine<E: From<io::Error>>(
+        &self,
+        engine: &Notes,
+        group_id: &str,
+        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, E>,
+    ) -> Result<(), E> {
+        let name = escaped(group_id);
+        // Not locked while the engine is asked: its thread passes on what arrives meanwhile.
+        let before = self.seen().notes.get(&name).cloned();
+        let settings = before.as_deref().map_or(Ok(GroupSettings::default()), read_note).map_err(io::Error::other)?;
+        let after = change(settings)?;
+        if after == settings {
+            return Ok(());
+        }
+        let value = (after != GroupSettings::default()).then(|| note(after));
+        let put = PutNote { name: notes::group(&name), seen: before, value: value.clone() };
+        let revision = engine.write(vec![put]).map_err(io::Error::other)?;
+        let mut seen = self.seen();
+        if revision > seen.revision {
+            seen.revision = revision;
+            match value {
+                Some(value) => drop(seen.notes.insert(name, value)),
+                None => drop(seen.notes.remove(&name)),
+            }
+            self.publish(&seen);
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the table that of these notes.
+    fn publish(&self, seen: &Seen) {
+        let mut table = GroupTable::new();
+        for (name, note) in &seen.notes {
+            match (unescaped(name), read_note(note)) {
+                (Some(group_id), Ok(settings)) => drop(table.insert(group_id.into(), settings)),
+                (_, read) => {
+                    let reason = read.err().unwrap_or_else(|| "its name is none".to_owned());
+                    eprintln!("rota: the settings of group `{name}` in the engine cannot be read: {reason}");
+                }
+            }
+        }
+        *self.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Formats the settings of a group as a note of the engine: a line each.
+fn note(settings: GroupSettings) -> Vec<u8> {
+    let mut text = String::new();
+    for (name, value) in values(settings) {
+        let _infallible = writeln!(text, "{name} {value}");
+    }
+    text.into()
+}
+
+/// Reads a note. Settings that only a later version knows are left out.
+fn read_note(note: &[u8]) -> Result<GroupSettings, String> {
+    let mut settings = GroupSettings::default();
+    for line in std::str::from_utf8(note).map_err(|error| error.to_string())?.lines() {
+        let bad = || format!("the line `{line}` cannot be parsed");
+        let (name, value) = line.split_once(' ').ok_or_else(bad)?;
+        if let Some(setting) = settings.value_mut(name) {
+            *setting = Some(value.parse().map_err(|_| bad())?);
+        }
+    }
+    Ok(settings)
+}
+
+/// Returns the settings that are set, with their names.
+fn values(mut settings: GroupSettings) -> Vec<(&'static str, i32)> {
+    let value = |name| Some((name, settings.value_mut(name).and_then(|value| *value)?));
+    GroupSettings::NAMES.into_iter().filter_map(value).collect()
 }
 
 /// Formats the file: a line per setting with its name, value and group, then the checksum.
 fn written(table: &GroupTable) -> String {
     let mut text = format!("{HEAD}{FORMAT}\n");
     for (group_id, settings) in table {
-        for name in GroupSettings::NAMES {
-            if let Some(value) = GroupSettings::clone(settings).value_mut(name).and_then(|value| *value) {
-                let _infallible = writeln!(text, "{name} {value} {}", escaped(group_id));
-            }
+        for (name, value) in values(*settings) {
+            let _infallible = writeln!(text, "{name} {value} {}", escaped(group_id));
         }
     }
     summed(text)
@@ -160,5 +268,57 @@ mod tests {
         assert_eq!((configs.version(), configs.of("g").session_timeout_ms), (1, Some(50_000)));
         configs.change("g", |_| Ok::<_, io::Error>(GroupSettings::default())).unwrap();
         assert_eq!((configs.version(), configs.table().len()), (2, 0));
+    }
+
+    /// Settings in an engine that has these notes, and how many changes it was asked for.
+    fn shared(answer: Result<Revision, String>) -> (GroupConfigs, Arc<AtomicU64>) {
+        let (configs, asked) = (GroupConfigs::default(), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&asked);
+        configs.share(Notes::new(Box::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+            sender.send(answer.clone()).unwrap();
+            receiver
+        })));
+        (configs, asked)
+    }
+
+    fn set(configs: &GroupConfigs, value: Option<i32>) -> Result<(), io::Error> {
+        configs.change("a/b", |settings| Ok(GroupSettings { session_timeout_ms: value, ..settings }))
+    }
+
+    #[test]
+    fn what_the_engine_takes_counts_here_at_once_and_not_before() {
+        let (configs, asked) = shared(Ok(Revision(7)));
+        set(&configs, Some(50_000)).unwrap();
+        set(&configs, Some(50_000)).unwrap();
+        assert_eq!((configs.of("a/b").session_timeout_ms, asked.load(Ordering::Relaxed)), (Some(50_000), 1));
+        let (refused, _) = shared(Err("no".to_owned()));
+        assert_eq!(set(&refused, Some(50_000)).unwrap_err().to_string(), "no");
+        assert_eq!(refused.of("a/b"), GroupSettings::default());
+    }
+
+    #[test]
+    fn an_older_image_of_the_engine_undoes_nothing() {
+        let (configs, _) = shared(Ok(Revision(7)));
+        set(&configs, Some(50_000)).unwrap();
+        configs.arrive(Revision(6), &BTreeMap::new());
+        assert_eq!(configs.of("a/b").session_timeout_ms, Some(50_000));
+        let other = note(GroupSettings { heartbeat_interval_ms: Some(6_000), ..GroupSettings::default() });
+        configs.arrive(Revision(8), &BTreeMap::from([("100%25".to_owned(), other)]));
+        assert_eq!(configs.of("a/b"), GroupSettings::default());
+        assert_eq!(configs.of("100%").heartbeat_interval_ms, Some(6_000));
+        let (version, notes) = (configs.version(), configs.seen().notes.clone());
+        configs.arrive(Revision(9), &notes);
+        assert_eq!(configs.version(), version, "nothing has changed");
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written_without_what_a_later_version_knows() {
+        let settings = GroupSettings { session_timeout_ms: Some(50_000), ..GroupSettings::default() };
+        let later = [note(settings), b"consumer.of.tomorrow maybe\n".to_vec()].concat();
+        assert_eq!(read_note(&later), Ok(settings));
+        let session = GroupSettings::SESSION_TIMEOUT;
+        assert!(read_note(format!("{session} soon\n").as_bytes()).unwrap_err().contains("cannot be parsed"));
     }
 }

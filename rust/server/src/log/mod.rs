@@ -6,6 +6,7 @@ pub mod data_dir;
 pub mod group_configs;
 pub mod newer_groups;
 pub mod node_file;
+pub mod notes;
 pub mod offsets_log;
 pub mod users;
 

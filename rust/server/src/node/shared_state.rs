@@ -36,6 +36,7 @@ use crate::{
         data_dir::DataDir,
         group_configs::GroupConfigs,
         node_file::Home,
+        notes::Notes,
         offsets_log::SharedLog,
         users::UserStore,
     },
@@ -62,7 +63,7 @@ pub struct SharedState {
     /// The owner of the topic table.
     pub(super) topics: Arc<TopicTable>,
     /// The settings that groups have of their own.
-    pub(super) group_configs: GroupConfigs,
+    pub(super) group_configs: Arc<GroupConfigs>,
     /// The log of all coordinators.
     pub(super) log: Arc<SharedLog>,
     /// The coordinators of transactions.
@@ -140,7 +141,7 @@ impl SharedState {
             clock,
             owners,
             topics,
-            group_configs: GroupConfigs::default(),
+            group_configs: Arc::default(),
             log,
             wakers,
             trace: None,
@@ -169,7 +170,7 @@ impl SharedState {
             wakers.clone(),
             &mut RandomBits::default(),
         )?;
-        let group_configs = GroupConfigs::in_data_dir(&data)?;
+        let group_configs = Arc::new(GroupConfigs::in_data_dir(&data)?);
         let transactions = Arc::new(Transactions::none(wakers.len()));
         let (markers, told) = (Queues::of(wakers.len()), Queues::of(wakers.len()));
         let (controls, outages) = (Controls::default(), Outages::of(place.nodes as usize));
@@ -262,12 +263,14 @@ impl SharedState {
             data.as_ref().map(|data| (data, home)),
             engine.node_id,
         )?;
-        let group_configs = data.as_ref().map(GroupConfigs::in_data_dir).transpose()?.unwrap_or_default();
+        let group_configs: Arc<GroupConfigs> = Arc::default();
         let of_transactions = Owners::of_cluster(alone.settings.transaction_partitions(), engine.node_id);
         let followed_transactions = Arc::clone(&of_transactions);
         let (waker, followed, shown) = (Arc::clone(&alone.wakers[0]), Arc::clone(&owners), Arc::clone(&topics));
         let (on_mail, changes) = (Arc::clone(&waker), Arc::clone(&alone.changes));
+        let configs = Arc::clone(&group_configs);
         let on_table: OnTable = Box::new(move |table, revision| {
+            configs.arrive(revision, &table.groups);
             // Who sees the owners of an image knows its topics, or that they have arrived.
             if let Some(shared) = shown.shared() {
                 let (id, topics) = (table.settings.as_ref().map(|settings| settings.id.clone()), table.topics.clone());
@@ -283,13 +286,8 @@ impl SharedState {
             Cluster::start(engine, &alone.settings, cluster_id, listeners, between, of_transactions, on_table);
         let cluster = Arc::new(started.map_err(|source| ServerError::CannotRun { source })?);
         cluster.session().on_mail(move || on_mail.notify_one());
-        let host = Arc::downgrade(&cluster);
-        let put = Box::new(move |notes| match host.upgrade() {
-            Some(cluster) => cluster.host().put_notes(notes),
-            // The receiver sees that the sender is gone.
-            None => std::sync::mpsc::sync_channel(0).1,
-        });
-        topics.share(SharedTopics::new(put, Arc::clone(&cluster.host().producer_ids)));
+        topics.share(SharedTopics::new(notes_of(&cluster), Arc::clone(&cluster.host().producer_ids)));
+        group_configs.share(notes_of(&cluster));
         let shown = alone.clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::clone(&cluster.host().log) as _, move || shown.now().mono_ms));
         Ok(SharedState { owners, topics, group_configs, log, data, cluster: Some(cluster), ..alone })
@@ -460,4 +458,14 @@ impl SharedState {
         // A server of a cluster has one node.
         if self.cluster.is_some() { 0 } else { (node_id - FIRST_NODE) as usize }
     }
+}
+
+/// The notes of a cluster's engine, while the server runs.
+fn notes_of(cluster: &Arc<Cluster>) -> Notes {
+    let host = Arc::downgrade(cluster);
+    Notes::new(Box::new(move |notes| match host.upgrade() {
+        Some(cluster) => cluster.host().put_notes(notes),
+        // The receiver sees that the sender is gone.
+        None => std::sync::mpsc::sync_channel(0).1,
+    }))
 }

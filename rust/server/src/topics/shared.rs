@@ -4,11 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rota_cluster::{ProducerIds, notes};
@@ -18,16 +14,11 @@ use super::{
     disk::{Found, parse, written},
     snapshot::{Table, Topic},
 };
-use crate::log::node_file::Home;
-
-/// A change of a topic waits so long for the engine. The node serves nothing else meanwhile.
-const WAIT: Duration = Duration::from_secs(2);
-
-type Put = Box<dyn Fn(Vec<PutNote>) -> Receiver<Result<Revision, String>> + Send + Sync>;
+use crate::log::{node_file::Home, notes::Notes};
 
 /// See the module.
 pub struct SharedTopics {
-    put: Put,
+    notes: Notes,
     producer_ids: Arc<ProducerIds>,
     state: Mutex<State>,
 }
@@ -59,9 +50,9 @@ impl fmt::Debug for SharedTopics {
 }
 
 impl SharedTopics {
-    /// Topics whose notes `put` writes.
-    pub fn new(put: Put, producer_ids: Arc<ProducerIds>) -> SharedTopics {
-        SharedTopics { put, producer_ids, state: Mutex::default() }
+    /// The topics that are in the engine.
+    pub fn new(notes: Notes, producer_ids: Arc<ProducerIds>) -> SharedTopics {
+        SharedTopics { notes, producer_ids, state: Mutex::default() }
     }
 
     /// Takes a producer id that no server of the cluster gives; `None`: the engine has not given more yet.
@@ -97,15 +88,9 @@ impl SharedTopics {
             seen: before.get(name).cloned(),
             value: Some(note.clone()),
         });
-        match (self.put)(gone.chain(new).collect()).recv_timeout(WAIT) {
-            Ok(written) => {
-                let revision = written?;
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = revision;
-                Ok(())
-            }
-            Err(RecvTimeoutError::Timeout) => Err("the engine does not answer".to_owned()),
-            Err(RecvTimeoutError::Disconnected) => Err("the server stops".to_owned()),
-        }
+        let revision = self.notes.write(gone.chain(new).collect())?;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = revision;
+        Ok(())
     }
 
     /// The table with the topics that have arrived, or `None` if it has them already, and their cluster. `None`: none have
