@@ -129,7 +129,11 @@ fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec
     let node = &*context.node;
     let name = resource.resource_name.as_str();
     let invalid = |message: String| Err((ErrorCode::InvalidRequest, message));
+    // A server of a cluster that the engine has not answered yet knows neither.
+    let unknown = |error| Err((error, "The engine of the cluster has not answered yet.".to_owned()));
     match resource.resource_type {
+        TOPIC if !node.topics().is_known() => unknown(ErrorCode::LeaderNotAvailable),
+        GROUP if !node.topics().is_known() => unknown(ErrorCode::CoordinatorLoadInProgress),
         TOPIC => {
             let broker = |name: &str| broker_row(node.settings(), name).map(|row| (row.value, row.source));
             node.topics().config_rows(name, &broker).map_err(|error| (error.code, error.message))
