@@ -4,6 +4,7 @@ committed messages have to find each input copied once, and each count once."""
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+import rota
 from harness import java
 
 from .eventually import eventually
@@ -27,14 +29,31 @@ INPUTS = 2_000
 QUIETER = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
 
 
+def _java(jars: Path, options: list[str]) -> list[str]:
+    path = ["-cp", f"{jars}/streams.jar:{jars}/lib/*", "rota.streams.Count"]
+    return ["java", *JAVA_FLAGS, *options, *QUIETER, *path]
+
+
+def _run_once(jars: Path) -> None:
+    """Lets an instance begin and end, for the archive of its classes."""
+    topics = ["inputs", "copies", "counts"]
+    with rota.Server() as server, tempfile.TemporaryDirectory() as state:
+        for topic in topics:
+            server.create_topic(topic, PARTITIONS)
+        command = [*_java(jars, java.archived(jars)), server.bootstrap_servers, "once", state, *topics]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            assert program.stderr is not None
+            assert any("-> RUNNING" in line for line in program.stderr)
+            program.communicate(timeout=WITHIN_S)
+
+
 class Instance:
     """One instance of the application, in a process of its own."""
 
     def __init__(self, name: str, bootstrap: str, application: str, room: Path, topics: list[str]) -> None:
         self.name, self.log = name, room / f"{name}.log"
-        jars = java.built(HERE / "streams", "clients-streams")
-        path = ["-cp", f"{jars}/streams.jar:{jars}/lib/*", "rota.streams.Count"]
-        command = ["java", *JAVA_FLAGS, *QUIETER, *path, bootstrap, application, str(room / name), *topics]
+        jars = java.built(HERE / "streams", "clients-streams", _run_once)
+        command = [*_java(jars, java.classes(jars)), bootstrap, application, str(room / name), *topics]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
