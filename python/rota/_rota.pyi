@@ -3229,14 +3229,20 @@ def explore(
 # ---- simulation
 
 def simulate_world(
-    seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False, minimised: bool = False
+    seed: int,
+    *,
+    protocol: str = "all",
+    swarm: bool = False,
+    engine: bool = False,
+    lines: bool = False,
+    minimised: bool = False,
 ) -> str | None:
     """Run the world of a seed. Returns the report as JSON, for `rota.simulate.world`.
 
     Raises ValueError for an unknown protocol.
     """
 
-def simulate_worlds(first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> str:
+def simulate_worlds(first: int, stop: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False) -> str:
     """Run the worlds of the seeds from `first` to `stop` - 1, up to the first violation. Returns the result as JSON.
 
     `rota.simulate.worlds` parses it. Raises ValueError if there are no such seeds, or for an unknown protocol.
@@ -3253,10 +3259,12 @@ class SimulatedJournal:
     def entries(self) -> int:
         """Number of entries written."""
 
-    def world(self, seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False) -> str:
+    def world(
+        self, seed: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False, lines: bool = False
+    ) -> str:
         """As `simulate_world`. Raises OSError if the journal cannot be written."""
 
-    def worlds(self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> str:
+    def worlds(self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False) -> str:
         """As `simulate_worlds`. Raises OSError if the journal cannot be written."""
 
     def close(self) -> None:

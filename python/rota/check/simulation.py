@@ -10,18 +10,23 @@ from rota.simulate import Total
 
 WORLDS, WORLDS_QUICKLY = 10_000, 400
 MS_OF_AN_HOUR = 3_600_000
+PARTS = {"": (False, False, 2), " --swarm": (True, False, 4), " --engine": (False, True, 4)}
+"""The worlds by their option: whether swarms, whether over an engine, and one of how many worlds is such a one."""
 
 
 def run(effort: Effort, progress: Progress) -> Report:
-    """Worlds with consecutive seeds, from `effort.seed` on: half of them with every kind of fault, half with some."""
+    """Worlds with consecutive seeds, from `effort.seed` on: half with every kind of fault, a quarter with some
+    kinds, and a quarter whose nodes share partitions over an engine.
+    """
     began = time.perf_counter()
-    half = (WORLDS_QUICKLY if effort.quick else WORLDS) // 2
-    totals: list[tuple[bool, Total]] = []
-    for swarm in (False, True):
-        done = Total()
-        for done in simulate.worlds(effort.seed, effort.seed + half, swarm=swarm, threads=effort.processes):
-            progress(half * swarm + done.seeds, 2 * half, "worlds")
-        totals.append((swarm, done))
+    worlds, before = WORLDS_QUICKLY if effort.quick else WORLDS, 0
+    totals: list[tuple[str, Total]] = []
+    for option, (swarm, engine, share) in PARTS.items():
+        done, stop = Total(), effort.seed + worlds // share
+        for done in simulate.worlds(effort.seed, stop, swarm=swarm, engine=engine, threads=effort.processes):
+            progress(before + done.seeds, worlds, "worlds")
+        before += worlds // share
+        totals.append((option, done))
     seconds = time.perf_counter() - began
     events = sum(total.figures["happenings"] for _, total in totals)
     kinds = {kind for _, total in totals for kind, count in total.figures["effective"].items() if count}
@@ -34,8 +39,8 @@ def run(effort: Effort, progress: Progress) -> Report:
         "seed": effort.seed,
     }
     failures = [
-        f"{world.broken.id}: {world.broken.words}\nrota simulate --seed {world.seed}{' --swarm' * swarm} --minimise"
-        for swarm, total in totals
+        f"{world.broken.id}: {world.broken.words}\nrota simulate --seed {world.seed}{option} --minimise"
+        for option, total in totals
         if (world := total.broken) is not None and world.broken is not None
     ]
     return Report("simulation", not failures, seconds, figures, failures)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from rota._rota import simulate_faults, simulate_world, simulate_worlds
@@ -91,24 +92,33 @@ def faults() -> dict[str, str]:
 
 
 def world(
-    seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False, minimised: bool = False
+    seed: int,
+    *,
+    protocol: str = "all",
+    swarm: bool = False,
+    engine: bool = False,
+    lines: bool = False,
+    minimised: bool = False,
 ) -> World | None:
     """Run the world of a seed. `protocol` is one of `PROTOCOLS`; with `all` the seed decides. `swarm`: only some kinds
-    of faults, which differ from seed to seed. `minimised` leaves out the faults that are not needed to break it, and
-    gives None if nothing breaks.
+    of faults, which differ from seed to seed. `engine`: the nodes share the partitions over an engine. `minimised`
+    leaves out the faults that are not needed to break it, and gives None if nothing breaks.
     """
-    report = simulate_world(seed, protocol=protocol, swarm=swarm, lines=lines, minimised=minimised)
+    report = simulate_world(seed, protocol=protocol, swarm=swarm, engine=engine, lines=lines, minimised=minimised)
     return None if report is None else World.read(json.loads(report))
 
 
-def worlds(first: int, stop: int, *, protocol: str = "all", swarm: bool = False, threads: int = 1) -> Iterator[Total]:
+def worlds(
+    first: int, stop: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False, threads: int = 1
+) -> Iterator[Total]:
     """Run the worlds of the seeds from `first` to `stop` - 1, and give the total so far again and again.
 
     Ends early when one broke: the first of those that were run.
     """
     total = Total()
     todo = [(seed, min(seed + SEEDS_AT_A_TIME, stop)) for seed in range(first, stop, SEEDS_AT_A_TIME)]
-    running = completed(lambda part: simulate_worlds(*part, protocol=protocol, swarm=swarm), todo, threads)
+    run = partial(simulate_worlds, protocol=protocol, swarm=swarm, engine=engine)
+    running = completed(lambda part: run(*part), todo, threads)
     try:
         for report in running:
             total.add(json.loads(report))

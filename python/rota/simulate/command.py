@@ -29,10 +29,12 @@ class Which:
 
     protocol: str = "all"
     swarm: bool = False
+    engine: bool = False
 
     def __str__(self) -> str:
         """As options of the command."""
-        return f" --protocol {self.protocol}" * (self.protocol != "all") + " --swarm" * self.swarm
+        protocol = f" --protocol {self.protocol}" * (self.protocol != "all")
+        return protocol + " --swarm" * self.swarm + " --engine" * self.engine
 
 
 def simulate(
@@ -45,8 +47,9 @@ def simulate(
     protocol: Annotated[
         str, typer.Option("--protocol", metavar="NAME", help="classic, consumer, mixed (both), or all in turn.")
     ] = "all",
-    swarm: Annotated[
-        bool, typer.Option("--swarm", help="Use a different subset of fault kinds in each world.")
+    swarm: Annotated[bool, typer.Option("--swarm", help="Use only some kinds of faults in each world.")] = False,
+    over_engine: Annotated[
+        bool, typer.Option("--engine", help="Nodes share the partitions over an engine, with faults of its own.")
     ] = False,
     minimise: Annotated[
         bool, typer.Option("--minimise", help="Reduce the faults to those that break the world.")
@@ -80,6 +83,7 @@ def simulate(
       rota simulate
       rota simulate --seeds 0..10000 --swarm
       rota simulate --seeds 0..1000 --protocol mixed
+      rota simulate --seeds 0..1000 --engine
       rota simulate --seed 7
       rota simulate --seed 7 --minimise --json
       rota simulate --seed 7 --draw world.svg
@@ -88,7 +92,7 @@ def simulate(
     """
     if protocol not in PROTOCOLS:
         fail(MISUSED, f"--protocol is `{protocol}`: give {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}")
-    which = Which(protocol, swarm)
+    which = Which(protocol, swarm, over_engine)
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
     if plan is not None:
@@ -117,10 +121,10 @@ def _range(text: str) -> tuple[int, int]:
 def _one(seed: int, which: Which, minimise: bool, draw: Path | None, journal: Path | None, as_json: bool) -> NoReturn:
     """One world."""
     if journal is None:
-        world = engine.world(seed, protocol=which.protocol, swarm=which.swarm, lines=True, minimised=minimise)
+        world = engine.world(seed, **asdict(which), lines=True, minimised=minimise)
     else:
         with _journal(journal) as opened:
-            world = opened.world(seed, protocol=which.protocol, swarm=which.swarm, lines=True)
+            world = opened.world(seed, **asdict(which), lines=True)
     if world is None:
         fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
     if draw is not None:
@@ -197,10 +201,10 @@ def _words(world: World, which: Which) -> str:
 def _totals(first: int, stop: int, which: Which, threads: int, journal: Path | None) -> Iterator[Total]:
     """The total so far, again and again."""
     if journal is None:
-        yield from engine.worlds(first, stop, protocol=which.protocol, swarm=which.swarm, threads=threads)
+        yield from engine.worlds(first, stop, **asdict(which), threads=threads)
         return
     with _journal(journal) as opened:
-        yield from opened.worlds(first, stop, protocol=which.protocol, swarm=which.swarm)
+        yield from opened.worlds(first, stop, **asdict(which))
 
 
 def _overwrite(text: str) -> None:

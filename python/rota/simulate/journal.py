@@ -30,15 +30,21 @@ class Journal:
         """How many have been written."""
         return self._inner.entries
 
-    def world(self, seed: int, *, protocol: str = "all", swarm: bool = False, lines: bool = False) -> World:
+    def world(
+        self, seed: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False, lines: bool = False
+    ) -> World:
         """Like `rota.simulate.world`, and writes the journal."""
-        return World.read(json.loads(self._inner.world(seed, protocol=protocol, swarm=swarm, lines=lines)))
+        report = self._inner.world(seed, protocol=protocol, swarm=swarm, engine=engine, lines=lines)
+        return World.read(json.loads(report))
 
-    def worlds(self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False) -> Iterator[Total]:
+    def worlds(
+        self, first: int, stop: int, *, protocol: str = "all", swarm: bool = False, engine: bool = False
+    ) -> Iterator[Total]:
         """As `rota.simulate.worlds`, with one thread."""
         total = Total()
         for seed in range(first, stop, SEEDS_AT_A_TIME):
-            part = self._inner.worlds(seed, min(seed + SEEDS_AT_A_TIME, stop), protocol=protocol, swarm=swarm)
+            until = min(seed + SEEDS_AT_A_TIME, stop)
+            part = self._inner.worlds(seed, until, protocol=protocol, swarm=swarm, engine=engine)
             total.add(json.loads(part))
             yield total
             if total.broken is not None:

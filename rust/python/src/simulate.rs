@@ -20,16 +20,18 @@ pub fn protocol_named(name: &str) -> PyResult<Protocol> {
 /// Runs the world of a seed and returns its report as JSON. `lines` adds one line per event. `minimised` removes faults
 /// that the violation does not need; `None` without a violation.
 #[pyfunction]
-#[pyo3(signature = (seed, *, protocol="all", swarm=false, lines=false, minimised=false))]
+#[pyo3(signature = (seed, *, protocol="all", swarm=false, engine=false, lines=false, minimised=false))]
+#[expect(clippy::fn_params_excessive_bools, reason = "named options in Python")]
 fn simulate_world(
     py: Python<'_>,
     seed: u64,
     protocol: &str,
     swarm: bool,
+    engine: bool,
     lines: bool,
     minimised: bool,
 ) -> PyResult<Option<String>> {
-    let options = Options { protocol: protocol_named(protocol)?, swarm, lines, ..Options::default() };
+    let options = Options { protocol: protocol_named(protocol)?, swarm, engine, lines, ..Options::default() };
     Ok(py.detach(|| {
         let faults = faults_of(seed, options);
         let report = if minimised { minimise(seed, &faults, options)? } else { run(seed, &faults, options) };
@@ -39,12 +41,19 @@ fn simulate_world(
 
 /// Runs the worlds of the seeds from `first` to `stop` - 1, up to the first violation, and returns the result as JSON.
 #[pyfunction]
-#[pyo3(signature = (first, stop, *, protocol="all", swarm=false))]
-fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, protocol: &str, swarm: bool) -> PyResult<String> {
+#[pyo3(signature = (first, stop, *, protocol="all", swarm=false, engine=false))]
+fn simulate_worlds(
+    py: Python<'_>,
+    first: u64,
+    stop: u64,
+    protocol: &str,
+    swarm: bool,
+    engine: bool,
+) -> PyResult<String> {
     if first >= stop {
         return Err(PyValueError::new_err(format!("no seeds from {first} to {stop}")));
     }
-    let options = Options { protocol: protocol_named(protocol)?, swarm, ..Options::default() };
+    let options = Options { protocol: protocol_named(protocol)?, swarm, engine, ..Options::default() };
     Ok(py.detach(|| json::total(&seeds::run_all(first..stop, options)).to_string()))
 }
 

@@ -62,16 +62,34 @@ impl SimulatedJournal {
     }
 
     /// Like `simulate_world`.
-    #[pyo3(signature = (seed, *, protocol="all", swarm=false, lines=false))]
-    fn world(&mut self, py: Python<'_>, seed: u64, protocol: &str, swarm: bool, lines: bool) -> PyResult<String> {
-        let options = Options { protocol: protocol_named(protocol)?, swarm, lines, journal: true, planted: None };
+    #[pyo3(signature = (seed, *, protocol="all", swarm=false, engine=false, lines=false))]
+    fn world(
+        &mut self,
+        py: Python<'_>,
+        seed: u64,
+        protocol: &str,
+        swarm: bool,
+        engine: bool,
+        lines: bool,
+    ) -> PyResult<String> {
+        let protocol = protocol_named(protocol)?;
+        let options = Options { protocol, swarm, engine, lines, journal: true, planted: None };
         py.detach(|| Ok(json::report(&self.run(seed, options)?).to_string()))
     }
 
     /// Like `simulate_worlds`.
-    #[pyo3(signature = (first, stop, *, protocol="all", swarm=false))]
-    fn worlds(&mut self, py: Python<'_>, first: u64, stop: u64, protocol: &str, swarm: bool) -> PyResult<String> {
-        let options = Options { protocol: protocol_named(protocol)?, swarm, journal: true, ..Options::default() };
+    #[pyo3(signature = (first, stop, *, protocol="all", swarm=false, engine=false))]
+    fn worlds(
+        &mut self,
+        py: Python<'_>,
+        first: u64,
+        stop: u64,
+        protocol: &str,
+        swarm: bool,
+        engine: bool,
+    ) -> PyResult<String> {
+        let protocol = protocol_named(protocol)?;
+        let options = Options { protocol, swarm, engine, journal: true, ..Options::default() };
         py.detach(|| {
             let mut total = Total::default();
             for seed in first..stop {

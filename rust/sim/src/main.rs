@@ -39,18 +39,21 @@ fn main() -> ExitCode {
                 eprintln!("rota-sim: the protocol is `{name}`: give classic, consumer, mixed or all");
                 return ExitCode::from(2);
             };
-            simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0), protocol)
+            let engine = arguments.get(4).is_some_and(|word| word == "engine");
+            let options = Options { protocol, engine, ..Options::default() };
+            simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0), options)
         }
         Some("world") => {
             let protocol = arguments.get(2).and_then(|name| Protocol::named(name)).unwrap_or(Protocol::All);
-            let swarm = arguments.get(3).is_some_and(|word| word == "swarm");
-            world(number(&arguments, 1, 0), Options { protocol, swarm, lines: true, ..Options::default() })
+            let has = |name: &str| arguments.iter().skip(3).any(|word| word == name);
+            let (swarm, engine) = (has("swarm"), has("engine"));
+            world(number(&arguments, 1, 0), Options { protocol, swarm, engine, lines: true, ..Options::default() })
         }
         _ => {
             eprintln!("usage: rota-sim explore [all|NAME [STATES [WORKERS]]]");
             eprintln!("       rota-sim consumers [all|NAME [STATES [WORKERS]]]");
-            eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED [classic|consumer|mixed|all]]]");
-            eprintln!("       rota-sim world SEED [classic|consumer|mixed|all [swarm]]");
+            eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED [classic|consumer|mixed|all [engine]]]]");
+            eprintln!("       rota-sim world SEED [classic|consumer|mixed|all [swarm] [engine]]");
             ExitCode::from(2)
         }
     }
@@ -121,11 +124,11 @@ fn tabulated<C: Ord, E, W: Fn(&Violation<E>) -> String>(
 }
 
 /// Runs worlds with all kinds of faults, then worlds with some.
-fn simulate(count: u64, first: u64, protocol: Protocol) -> ExitCode {
+fn simulate(count: u64, first: u64, options: Options) -> ExitCode {
     let began = Instant::now();
     let mut worlds = 0;
     for swarm in [false, true] {
-        let options = Options { protocol, swarm, ..Options::default() };
+        let options = Options { swarm, ..options };
         let total = seeds::run_all(first..first + count / 2, options);
         worlds += total.seeds;
         let figures = &total.figures;

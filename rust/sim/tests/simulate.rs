@@ -5,13 +5,14 @@
 use rota_sim::fleet::{Options, Planted, Report, faults::Kind, faults_of, minimise, protocols::Protocol, run, seeds};
 
 const WITH_LINES: Options =
-    Options { protocol: Protocol::Classic, swarm: false, lines: true, journal: false, planted: None };
+    Options { protocol: Protocol::Classic, swarm: false, engine: false, lines: true, journal: false, planted: None };
 
 const KINDS: [Protocol; 3] = [Protocol::Classic, Protocol::Consumer, Protocol::Mixed];
 
 /// A bug in worlds whose members it concerns.
 fn with(planted: Planted) -> Options {
-    Options { protocol: planted.protocol(), planted: Some(planted), ..Options::default() }
+    let engine = planted.is_of_engine();
+    Options { protocol: planted.protocol(), planted: Some(planted), engine, ..Options::default() }
 }
 
 fn of(protocol: Protocol) -> Options {
@@ -30,6 +31,10 @@ fn no_world_breaks() {
         let total = seeds::run_all(0..count, Options { swarm, ..of(protocol) });
         assert!(total.broken.is_none(), "{} swarm {swarm}: {:?}", protocol.name(), total.broken);
         assert_eq!(total.seeds, count);
+    }
+    for (protocol, swarm) in KINDS.into_iter().flat_map(|protocol| [(protocol, false), (protocol, true)]) {
+        let total = seeds::run_all(0..count.div_ceil(4), Options { swarm, engine: true, ..of(protocol) });
+        assert!(total.broken.is_none(), "engine, {} swarm {swarm}: {:?}", protocol.name(), total.broken);
     }
 }
 
@@ -72,7 +77,8 @@ fn every_kind_of_fault_makes_a_difference_and_none_that_is_left_out() {
         let (mut with, mut without) = (0, 0);
         // What only worlds of the newer protocol have comes last.
         let is_newer = kind as usize >= Kind::Roll as usize;
-        let options = of(if is_newer { Protocol::Mixed } else { Protocol::Classic });
+        let engine = kind.is_of_engine();
+        let options = Options { engine, ..of(if is_newer { Protocol::Mixed } else { Protocol::Classic }) };
         for seed in 0..60 {
             let of = |is_of: bool| {
                 let faults: Vec<_> =
@@ -97,6 +103,10 @@ fn every_kind_of_fault_makes_a_difference_and_none_that_is_left_out() {
 fn every_check_looked_at_something() {
     let total = seeds::run_all(0..10, Options::default());
     for id in ["S1", "S4", "S9", "S11", "S15", "S25", "S26", "ownership", "reading", "S27", "S20", "S24", "L1", "L5"] {
+        assert!(total.figures.looked.get(id).is_some_and(|count| *count > 0), "{id}: {:?}", total.figures.looked);
+    }
+    let total = seeds::run_all(0..10, Options { engine: true, ..Options::default() });
+    for id in ["E1", "E5", "S25", "S26", "L5"] {
         assert!(total.figures.looked.get(id).is_some_and(|count| *count > 0), "{id}: {:?}", total.figures.looked);
     }
     let total = seeds::run_all(0..20, of(Protocol::Mixed));

@@ -35,6 +35,7 @@ impl Fleet {
                 self.logs[partition].fails_until_ms = self.now_ms + for_ms;
                 self.logs[partition].error = whence;
             }
+            kind if kind.is_of_engine() => self.strike_link(fault, node),
             Kind::Cut => self.cut(seat, node),
             Kind::HalfOpen => self.swallow(seat, node),
             Kind::Delay => self.hold_up(seat, node, for_ms),
@@ -111,6 +112,9 @@ impl Fleet {
             (log.slow_until_ms, log.fails_until_ms) = (0, 0);
         }
         self.load_fails.fill(false);
+        if let Some(engine) = &mut self.engine {
+            engine.heal();
+        }
         self.held_up.clear();
         for node in 0..self.nodes.len() {
             self.restart_node(node);

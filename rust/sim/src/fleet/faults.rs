@@ -53,8 +53,15 @@ impl Kind {
         match self {
             Kind::Roll => shape.groups.iter().any(|group| group.roll != Roll::Never),
             Kind::SlowApply | Kind::Creation => shape.is_newer(),
-            _ => true,
+            // Of a log whose owner is decided from outside.
+            Kind::Zombie | Kind::LoadFails | Kind::Compaction | Kind::LogSlow | Kind::LogFails => !shape.engine,
+            _ => !self.is_of_engine() || shape.engine,
         }
+    }
+
+    /// Whether only nodes that share partitions over an engine have such faults.
+    pub fn is_of_engine(self) -> bool {
+        self as usize >= Kind::EngineSilent as usize
     }
 
     /// Whether the duration is that of a process that is away or works: longer in a slow world.
@@ -97,6 +104,13 @@ kinds! {
     Roll = "roll", "a process closes its member and starts again with the other protocol (worlds with both)";
     SlowApply = "slow-apply", "applications take long to handle their notices (the newer protocol)";
     Creation = "creation", "a topic is created that patterns may match (the newer protocol)";
+    EngineSilent = "engine-silent", "nothing passes between a node and the engine, or nothing in one direction (--engine)";
+    EngineUnknown = "engine-unknown", "requests of a node to the engine are lost, or their answers: their outcome is unknown (--engine)";
+    EngineSlow = "engine-slow", "requests of a node come late, some after another node has fenced it (--engine)";
+    EngineTwins = "engine-twins", "the engine carries requests of a node out twice, the second time late (--engine)";
+    EngineFull = "engine-full", "the engine carries requests of a node out, and says that it has no space (--engine)";
+    WatchStalled = "watch-stalled", "a node sees nothing new of the others (--engine)";
+    NodePause = "node-pause", "a node does nothing for a while, and then everything late (--engine)";
 }
 
 /// One fault. Its kind defines the meaning of `whom`, `whence` and `amount`; each is taken modulo the number of

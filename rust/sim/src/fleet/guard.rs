@@ -252,7 +252,7 @@ impl Guard {
 }
 
 /// The error of an answer that has one.
-fn error_of(answer: &Answer) -> ErrorCode {
+pub(super) fn error_of(answer: &Answer) -> ErrorCode {
     match answer {
         Answer::JoinGroup { error, .. }
         | Answer::SyncGroup { error, .. }
@@ -445,11 +445,11 @@ impl Fleet {
         if !self.shape.is_newer() {
             return;
         }
-        let Fleet { nodes, owners, shape, guards, ledgers, seats, .. } = self;
+        let Fleet { nodes, owners, logs, shape, guards, ledgers, seats, .. } = self;
         let id = &shape.groups[group].id;
         let partition = rota_core::partition_for(id, shape.partitions) as usize;
         let core = &nodes[owners[partition]].cores[partition];
-        if core.phase() != Phase::Active {
+        if core.phase() != Phase::Active || core.epoch() != logs[partition].epoch {
             return;
         }
         let consumers = core.consumer_group(id);

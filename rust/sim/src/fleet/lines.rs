@@ -1,6 +1,7 @@
 //! One line per event, in fixed columns: time, subject, event and details.
 
 use rota_core::ErrorCode;
+use rota_engine::{Body, Outcome};
 use rota_member::{Answer, Member, Request};
 
 use super::{Fleet, Happening};
@@ -47,6 +48,17 @@ impl Fleet {
                 (core(*node, *partition), "learn", format!("n{}", self.owners[*partition]))
             }
             Happening::Topic { node, name } => (format!("n{node}"), "topic", name.to_string()),
+            Happening::Turn { node, .. } => (format!("n{node}"), "turn", String::new()),
+            Happening::Call { node, call, request, .. } => {
+                let twin = if call.is_none() { " again" } else { "" };
+                (format!("n{node}"), "call", format!("{}{twin}", called(&request.body)))
+            }
+            Happening::CallEnds { node, outcome, .. } => (format!("n{node}"), "call-ends", ended(outcome).to_owned()),
+            Happening::Shown { node, view, .. } => {
+                (format!("n{node}"), "shown", format!("revision {}", view.revision.0))
+            }
+            Happening::Resume { node } => (format!("n{node}"), "resume", String::new()),
+            Happening::Plan => ("*".to_owned(), "plan", format!("{:?}", self.owners)),
             Happening::Failover { node } => (format!("n{node}"), "failover", String::new()),
             Happening::Restart { node } => (format!("n{node}"), "restart", String::new()),
             Happening::Inspect => ("*".to_owned(), "inspect", String::new()),
@@ -61,6 +73,26 @@ impl Fleet {
     fn member_words(&self, seat: usize) -> String {
         let words = |member: &Member| format!("{:?} g{}", member.state(), member.generation());
         self.seats[seat].member.as_ref().map(words).unwrap_or_default()
+    }
+}
+
+/// A request to the engine.
+fn called(body: &Body) -> String {
+    match body {
+        Body::Append(append) => format!("append p{} at {}", append.partition.0, append.base_offset),
+        Body::Claim(claim) => format!("claim p{}", claim.partition.0),
+        Body::Release(release) => format!("release p{} epoch {}", release.partition.0, release.token.epoch.0),
+        Body::Read(read) => format!("read p{}", read.partition.0),
+        Body::Beat(beat) => format!("beat {}", beat.beat.counter),
+        _ => "other".to_owned(),
+    }
+}
+
+fn ended(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered(_) => "answered",
+        Outcome::Unknown => "unknown",
+        Outcome::SpaceExhausted => "no space",
     }
 }
 

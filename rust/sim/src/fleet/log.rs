@@ -105,6 +105,8 @@ pub struct InFlight {
     pub append_id: AppendId,
     /// The error if the log refused it.
     pub refused: Option<ErrorCode>,
+    /// It has ended for its node, which shares its partitions over an engine.
+    pub is_ended: bool,
 }
 
 /// The key of a committed offset: group, topic, partition.
@@ -127,6 +129,8 @@ pub struct Log {
     /// Held appends, oldest first.
     scheduled: RefCell<VecDeque<Scheduled>>,
     pub in_flight: BTreeMap<AppendNumber, InFlight>,
+    /// The records of all appends to an engine.
+    sent: BTreeMap<AppendNumber, Vec<Record>>,
     next: u64,
     durable_ms: u64,
     /// Time of the last delivered completion; completions are delivered in order.
@@ -152,6 +156,7 @@ impl Default for Log {
             completions: Completions::new(|| ()),
             scheduled: RefCell::default(),
             in_flight: BTreeMap::new(),
+            sent: BTreeMap::new(),
             next: 0,
             durable_ms: 0,
             told_ms: 0,
@@ -204,6 +209,44 @@ impl Log {
         (number, if early { now_ms } else { self.told_ms })
     }
 
+    /// An append is on its way to the engine.
+    pub fn sent(&mut self, by: &InFlight, records: &[Record]) -> AppendNumber {
+        let number = AppendNumber(self.next);
+        self.next += 1;
+        self.sent.insert(number, records.to_vec());
+        self.in_flight.insert(number, *by);
+        number
+    }
+
+    /// The engine has written an append.
+    pub fn write(&mut self, number: AppendNumber, epoch: u32) {
+        let records = self.sent.get(&number).cloned().unwrap_or_default();
+        self.store.lock().entries.push(Entry { number, epoch, records });
+    }
+
+    /// An append has ended for its node; its coordinator has not heard of it.
+    pub fn ended(&mut self, number: AppendNumber, refused: Option<ErrorCode>) {
+        if let Some(by) = self.in_flight.get_mut(&number) {
+            (by.refused, by.is_ended) = (refused, true);
+        }
+    }
+
+    /// The appends that the engine has.
+    pub fn written_numbers(&self) -> Vec<AppendNumber> {
+        self.store.lock().entries.iter().map(|entry| entry.number).collect()
+    }
+
+    /// Replays what a node has loaded from the engine.
+    pub fn replay_these(&self, numbers: &[AppendNumber], core: &mut Coordinator, planted: Option<Planted>) {
+        let forgotten = if planted == Some(Planted::LoadForgetsTheLast) { 2 } else { 0 };
+        let records =
+            numbers.iter().flat_map(|number| self.sent.get(number).into_iter().flatten().map(|one| (*number, one)));
+        let records: Vec<_> = records.collect();
+        for (number, record) in &records[..records.len().saturating_sub(forgotten)] {
+            core.replay(&LogEntry { offset: number.0, timestamp_ms: 0, record: Record::clone(record) });
+        }
+    }
+
     /// Stores the appends that are durable by now.
     fn catch_up(&self, now_ms: u64) {
         let mut scheduled = self.scheduled.borrow_mut();
@@ -230,7 +273,8 @@ impl Log {
         self.catch_up(now_ms);
         let by = self.in_flight.remove(&number)?;
         // A held append completes only with a planted bug.
-        let is_there = self.is_stored(number) || self.scheduled.get_mut().iter().any(|held| held.number == number);
+        let is_there =
+            by.is_ended || self.is_stored(number) || self.scheduled.get_mut().iter().any(|held| held.number == number);
         let result = match by.refused {
             Some(error) => Err(error),
             None if is_there => Ok(number.0),

@@ -5,13 +5,14 @@
 //! text for each. After the chaos everything heals, and every group has to settle within a bound (L5).
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
-//! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
+//! (members and applications), [`chaos`] (what each fault does), [`engine`] (partitions shared over an engine); [`promises`] looks at every answer, [`ledger`] at what
 //! processes were assigned; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
 //! from outside. [`journal`] is for those who want to look for themselves.
 
 mod chaos;
 mod clients;
 mod crowd;
+mod engine;
 pub mod faults;
 mod guard;
 mod heal;
@@ -42,11 +43,13 @@ use std::{
 };
 
 use rota_core::Ticket;
+use rota_engine::{CallId, Outcome, View};
 use rota_member::{Answer, Request, RequestId, TopicMetadata};
 
 use crate::dice::Rng;
 use clients::Seat;
 use crowd::Crowd;
+use engine::Engine;
 use faults::{Fault, Kind};
 use guard::Guard;
 use journal::Journal;
@@ -68,14 +71,19 @@ pub use planted::Planted;
 
 /// Limit of events in a world. More means an endless loop.
 const HAPPENINGS_MAX: u64 = 500_000;
+/// The same where nodes beat and watch all the time.
+const HAPPENINGS_OVER_ENGINE_MAX: u64 = 4 * HAPPENINGS_MAX;
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub struct Options {
     /// The protocol that members speak.
     pub protocol: Protocol,
     /// Whether each seed uses only some kinds of faults.
     pub swarm: bool,
+    /// Whether nodes share the partitions by the protocol of `rota-engine`.
+    pub engine: bool,
     /// Whether to record every event as a line.
     pub lines: bool,
     /// Whether to record the coordinators' events and effects as a journal.
@@ -169,6 +177,12 @@ enum Happening {
     Unload { node: usize, partition: usize, epoch: u32 },
     Learn { node: usize, partition: usize },
     Topic { node: usize, name: Arc<str> },
+    Turn { node: usize, life: u32 },
+    Call { node: usize, life: u32, call: Option<CallId>, request: Arc<rota_engine::Request> },
+    CallEnds { node: usize, life: u32, call: CallId, outcome: Box<Outcome> },
+    Shown { node: usize, life: u32, view: Arc<View> },
+    Resume { node: usize },
+    Plan,
     Failover { node: usize },
     Restart { node: usize },
     Inspect,
@@ -189,6 +203,8 @@ struct Fleet {
     grown_ms: BTreeMap<Arc<str>, u64>,
     nodes: Vec<Node>,
     logs: Vec<Log>,
+    /// `None`: the owners of partitions are decided from outside.
+    engine: Option<Engine>,
     load_fails: Vec<bool>,
     owners: Vec<usize>,
     seats: Vec<Seat>,
@@ -220,6 +236,7 @@ struct Fleet {
 pub fn faults_of(seed: u64, options: Options) -> Vec<Fault> {
     let mut shape = Shape::draw(seed, &mut Rng::new(seed));
     protocols::overlay(&mut shape, seed, options.protocol.of(seed));
+    shape.engine = options.engine;
     faults::draw(&mut Rng::new(seed ^ 0xfa17), &shape, options.swarm)
 }
 
@@ -240,6 +257,7 @@ impl Fleet {
         let mut dice = Rng::new(seed);
         let mut shape = Shape::draw(seed, &mut dice);
         protocols::overlay(&mut shape, seed, options.protocol.of(seed));
+        shape.engine = options.engine;
         Fleet::of(dice, shape, faults, options)
     }
 
@@ -264,6 +282,7 @@ impl Fleet {
             grown_ms: BTreeMap::new(),
             nodes: (0..shape.nodes).map(|_| Node::new(&shape, owners.clone())).collect(),
             logs: owners.iter().map(|_| Log::default()).collect(),
+            engine: shape.engine.then(|| Engine::new(shape.nodes)),
             load_fails: vec![false; owners.len()],
             owners,
             wires: Vec::new(),
@@ -313,9 +332,19 @@ impl Fleet {
                     continue;
                 }
             }
+            if let Some((node, until_ms)) = self.paused(&what) {
+                self.effective(Kind::NodePause);
+                // All deadlines are looked at when it goes on.
+                if !matches!(what, Happening::WakeCore { .. }) {
+                    self.queue.push(until_ms, what);
+                }
+                debug_assert!(self.nodes[node].up || until_ms > at_ms);
+                continue;
+            }
             self.figures.happenings += 1;
-            if self.figures.happenings > HAPPENINGS_MAX {
-                return self.violated("L7", format!("{HAPPENINGS_MAX} things have happened, and time does not pass"));
+            let most = if self.engine.is_some() { HAPPENINGS_OVER_ENGINE_MAX } else { HAPPENINGS_MAX };
+            if self.figures.happenings > most {
+                return self.violated("L7", format!("{most} things have happened, and time does not pass"));
             }
             if self.lines.is_some() {
                 let line = self.line(&what);
@@ -342,6 +371,23 @@ impl Fleet {
         }
     }
 
+    /// The node of an event that waits because the node is paused, and until when.
+    fn paused(&self, what: &Happening) -> Option<(usize, u64)> {
+        let engine = self.engine.as_ref()?;
+        let node = match what {
+            Happening::Body { wire, .. } | Happening::ReadOn { wire } => self.wires[*wire].node,
+            Happening::WakeCore { node, .. }
+            | Happening::Loaded { node, .. }
+            | Happening::Topic { node, .. }
+            | Happening::Turn { node, .. }
+            | Happening::CallEnds { node, .. }
+            | Happening::Shown { node, .. } => *node,
+            Happening::AppendEnds { partition, number } => self.logs[*partition].in_flight.get(number)?.node,
+            _ => return None,
+        };
+        Some((node, engine.paused_until(node, self.now_ms)?))
+    }
+
     fn take_place(&mut self, what: Happening) {
         match what {
             Happening::Fault(at) => self.strike(self.faults[at]),
@@ -364,6 +410,24 @@ impl Fleet {
             Happening::Unload { node, partition, epoch } => self.unload(node, partition, epoch),
             Happening::Topic { node, name } => self.learn_topic(node, &name),
             Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.owners[partition],
+            Happening::Turn { node, life } => {
+                if self.nodes[node].life == life {
+                    self.turn(node);
+                }
+            }
+            Happening::Call { node, life, call, request } => self.call(node, life, call, &request),
+            Happening::CallEnds { node, life, call, outcome } => {
+                if self.nodes[node].life == life {
+                    self.call_ends(node, call, *outcome);
+                }
+            }
+            Happening::Shown { node, life, view } => {
+                if self.nodes[node].life == life {
+                    self.shown(node, &view);
+                }
+            }
+            Happening::Resume { node } => self.wake_all(node),
+            Happening::Plan => self.plan(),
             Happening::Failover { node } => self.fail_over(node),
             Happening::Restart { node } => self.restart_node(node),
             Happening::Inspect => self.inspect(),
@@ -391,6 +455,10 @@ impl Fleet {
 
     /// Loads the logs, and schedules the processes and faults.
     fn begin(&mut self) {
+        if self.engine.is_some() {
+            (0..self.nodes.len()).for_each(|node| self.begin_turns(node));
+            self.queue.push(0, Happening::Plan);
+        }
         for partition in 0..self.owners.len() {
             self.load(partition);
         }

@@ -112,6 +112,7 @@ impl Fleet {
         let partition = rota_core::partition_for(&self.shape.groups[group].id, self.shape.partitions) as usize;
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
+        self.expire(node);
         let epoch = self.nodes[node].cores[partition].epoch();
         let place = Place { node, partition, epoch, is_fenced: epoch < self.logs[partition].epoch };
         let asked = Asked { group, group_id: self.shape.groups[group].id.clone(), body, since_ms: self.now_ms };
@@ -133,6 +134,9 @@ impl Fleet {
 
     /// Passes an event to a coordinator and executes its effects.
     pub(super) fn tell(&mut self, node: usize, partition: usize, event: &Event<'_>) -> Option<Described> {
+        if matches!(event, Event::Advanced(_) | Event::Appended { .. }) {
+            self.expire(node);
+        }
         let mut effects = Effects::default();
         let owner = &mut self.nodes[node];
         let (core, now) = (&mut owner.cores[partition], owner.clock.shows(self.now_ms));
@@ -156,7 +160,11 @@ impl Fleet {
         self.figures.core_events += 1;
         for (append_id, records) in effects.appends {
             let epoch = self.nodes[node].cores[partition].epoch();
-            let by = InFlight { node, epoch, append_id, refused: None };
+            let by = InFlight { node, epoch, append_id, refused: None, is_ended: false };
+            if self.engine.is_some() {
+                self.engine_append(&by, partition, &records);
+                continue;
+            }
             let planted = self.planted;
             let log = &mut self.logs[partition];
             let (number, at_ms) = log.append(&by, &records, self.now_ms, &mut self.dice, planted);
@@ -184,6 +192,7 @@ impl Fleet {
         if self.planted == Some(Planted::AnswerLost) && ticket.0.is_multiple_of(97) {
             return;
         }
+        self.check_owner(&waiting, &answer);
         let clock_ms = self.nodes[node].clock.shows(self.now_ms).mono_ms;
         let waited_ms = self.now_ms - waiting.asked.since_ms;
         if waited_ms > self.patience_ms(&waiting) {
@@ -238,11 +247,13 @@ impl Fleet {
     /// Passes the completion of an append to a coordinator of the same epoch.
     pub(super) fn append_ends(&mut self, partition: usize, number: AppendNumber) {
         let Some((by, result)) = self.logs[partition].end(number, self.now_ms) else { return };
-        if by.refused.is_some() && by.epoch == self.logs[partition].epoch {
-            self.effective(Kind::LogFails);
-        }
-        if result.is_err() && by.epoch < self.logs[partition].epoch {
-            self.effective(Kind::Zombie);
+        if self.engine.is_none() {
+            if by.refused.is_some() && by.epoch == self.logs[partition].epoch {
+                self.effective(Kind::LogFails);
+            }
+            if result.is_err() && by.epoch < self.logs[partition].epoch {
+                self.effective(Kind::Zombie);
+            }
         }
         // The load of a newer epoch has folded what an older one wrote.
         if by.epoch == self.logs[partition].epoch {
@@ -257,7 +268,7 @@ impl Fleet {
         }
     }
 
-    fn group_deleted(&mut self, group_id: &str) {
+    pub(super) fn group_deleted(&mut self, group_id: &str) {
         if let Some(group) = self.shape.groups.iter().position(|group| *group.id == *group_id) {
             self.promises.deleted(group);
             self.crowd.deleted(group);
@@ -282,7 +293,7 @@ impl Fleet {
     /// Starts loading a partition at its owner. From now on no other node can write.
     pub(super) fn load(&mut self, partition: usize) {
         let node = self.owners[partition];
-        if !self.nodes[node].up {
+        if !self.nodes[node].up || self.engine.is_some() {
             return;
         }
         let old = self.nodes[node].cores[partition].epoch();
@@ -290,6 +301,11 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
+        self.begin_core(node, partition, epoch);
+    }
+
+    /// Begins a coordinator of a partition, which has loaded its log after a while.
+    pub(super) fn begin_core(&mut self, node: usize, partition: usize, epoch: u32) {
         let mut config = self.shape.core_config();
         if self.planted == Some(Planted::OneTooMany) {
             config.group_max_size = config.group_max_size.saturating_add(1);
@@ -319,7 +335,11 @@ impl Fleet {
             let at_ms = self.now_ms + 1_000;
             return self.queue.push(at_ms, Happening::Load { partition });
         }
-        self.logs[partition].replay(core, self.planted);
+        if self.engine.is_some() {
+            self.replay_loaded(node, partition);
+        } else {
+            self.logs[partition].replay(core, self.planted);
+        }
         self.refold(partition);
         self.tell(node, partition, &Event::Loaded { state: &[] });
     }
@@ -345,6 +365,9 @@ impl Fleet {
             return;
         }
         self.owners[partition] = to;
+        if self.engine.is_some() {
+            return;
+        }
         let epoch = self.nodes[from].cores[partition].epoch();
         match told_after_ms {
             None => {
@@ -368,6 +391,9 @@ impl Fleet {
         owner.life += 1;
         owner.cores = (0..self.shape.partitions).map(|partition| unowned(&self.shape, partition)).collect();
         owner.wake_ms.fill(u64::MAX);
+        if let Some(engine) = &mut self.engine {
+            engine.crash(node);
+        }
         self.waiting.retain(|_, waiting| waiting.place.node != node);
         for wire in 0..self.wires.len() {
             if self.wires[wire].node == node {
@@ -377,8 +403,10 @@ impl Fleet {
                 self.queue.push(at_ms, Happening::Hangup { wire });
             }
         }
-        let noticed_ms = self.now_ms + 200 + self.dice.below(2_000) as u64;
-        self.queue.push(noticed_ms, Happening::Failover { node });
+        if self.engine.is_none() {
+            let noticed_ms = self.now_ms + 200 + self.dice.below(2_000) as u64;
+            self.queue.push(noticed_ms, Happening::Failover { node });
+        }
         self.queue.push(self.now_ms + for_ms, Happening::Restart { node });
     }
 
@@ -399,6 +427,9 @@ impl Fleet {
             return;
         }
         self.nodes[node].view.clone_from(&self.owners);
+        if self.engine.is_some() {
+            return self.begin_turns(node);
+        }
         for partition in 0..self.owners.len() {
             if self.owners[partition] == node {
                 self.load(partition);

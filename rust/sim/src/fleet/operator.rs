@@ -54,6 +54,11 @@ impl Fleet {
     fn describe(&mut self, group: usize) -> Option<Described> {
         let id = self.shape.groups[group].id.clone();
         let partition = rota_core::partition_for(&id, self.shape.partitions) as usize;
+        if self.engine.as_ref().is_some_and(|engine| engine.paused_until(self.owners[partition], self.now_ms).is_some())
+        {
+            return None;
+        }
+        self.expire(self.owners[partition]);
         self.tickets += 1;
         let request = Request::DescribeGroup(DescribeGroup { version: VERSION, group_id: Some(&id) });
         let asked = Event::Submitted { ticket: Ticket(self.tickets), entropy: 0, request };

@@ -70,6 +70,7 @@ impl Plan {
             pace: 1,
             limits: Limits::default(),
             newer: None,
+            engine: false,
         }
     }
 

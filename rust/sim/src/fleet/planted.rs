@@ -46,6 +46,11 @@ bugs! {
     PolicyIgnored = "policy-ignored", "groups change over whatever the policy says (newer protocol)";
     TopicsUnheard = "topics-unheard", "coordinators do not learn that topics grow or are created (newer protocol)";
     SubscriptionUnheard = "subscription-unheard", "a change of a subscription is lost (newer protocol)";
+    EngineWithoutFence = "engine-without-fence", "the engine takes what an earlier owner writes (--engine)";
+    SessionWithoutEnd = "session-without-end", "a node serves what it owned when its session is over (--engine)";
+    ReleasedIsServed = "released-is-served", "a node serves what it has released (--engine)";
+    UnknownIsWritten = "unknown-is-written", "an append of unknown outcome is taken for written (--engine)";
+    UnknownIsRefused = "unknown-is-refused", "an append of unknown outcome is taken for refused (--engine)";
 }
 
 impl Planted {
@@ -53,9 +58,16 @@ impl Planted {
     pub fn protocol(self) -> Protocol {
         match self {
             Planted::PolicyIgnored => Protocol::Mixed,
+            Planted::UnknownIsRefused => Protocol::Consumer,
+            _ if self.is_of_engine() => Protocol::Classic,
             _ if self as usize >= Planted::RevokedIsKept as usize => Protocol::Consumer,
             _ => Protocol::Classic,
         }
+    }
+
+    /// Whether it shows only where nodes share partitions over an engine.
+    pub fn is_of_engine(self) -> bool {
+        self as usize >= Planted::EngineWithoutFence as usize
     }
 
     /// Changes an answer on its way. `last` is the previous assignment.

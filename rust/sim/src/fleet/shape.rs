@@ -136,6 +136,8 @@ pub struct Shape {
     pub limits: Limits,
     /// What the newer protocol needs; `None`: no member speaks it.
     pub newer: Option<Newer>,
+    /// Whether nodes share the partitions over an engine.
+    pub engine: bool,
 }
 
 impl Shape {
@@ -183,7 +185,18 @@ impl Shape {
         let (nodes, partitions) = (2 + dice.below(2), 2 + dice.below(PARTITIONS_MAX as usize - 1) as u32);
         let pace = if dice.chance(3) { SLOW } else { 1 };
         let limits = Limits::draw(dice, groups.len(), &seats, pace);
-        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::at(pace), pace, limits, newer: None }
+        Shape {
+            nodes,
+            partitions,
+            topics,
+            groups,
+            seats,
+            timeouts: Timeouts::at(pace),
+            pace,
+            limits,
+            newer: None,
+            engine: false,
+        }
     }
 
     /// Returns the duration of the chaos in milliseconds.
