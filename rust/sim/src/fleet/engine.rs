@@ -431,6 +431,16 @@ impl Fleet {
         }
     }
 
+    /// A partition that the planned node does not serve. A node may still be paused when the faults have ended.
+    pub(super) fn unowned(&self) -> Option<usize> {
+        self.engine.as_ref()?;
+        let is_served = |partition: &usize| {
+            let core = &self.nodes[self.owners[*partition]].cores[*partition];
+            core.phase() == rota_core::Phase::Active && core.epoch() == self.logs[*partition].epoch
+        };
+        (0..self.owners.len()).find(|partition| !is_served(partition))
+    }
+
     /// The plan gives partitions of silent nodes to others.
     pub(super) fn plan(&mut self) {
         self.queue.push(self.now_ms + TICK_MS, Happening::Plan);

@@ -106,6 +106,9 @@ impl Fleet {
 
     /// Returns why the groups are not settled: one generation, and every partition read by one subscriber.
     fn unsettled(&self) -> Option<(usize, String)> {
+        if let Some(partition) = self.unowned() {
+            return Some((0, format!("partition {partition} has no owner")));
+        }
         (0..self.shape.groups.len()).find_map(|group| Some((group, self.unsettled_group(group)?)))
     }
 
