@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from contextlib import closing
@@ -105,24 +106,43 @@ def test_a_waiting_reader_gets_a_commit_at_once(server: rota.Server) -> None:
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
 def test_offsets_of_a_transaction_are_committed_with_it_or_never(server: rota.Server, is_commit: bool) -> None:
+    # A group of the same partition, whose commit comes behind the transaction.
+    other = next(f"g{n}" for n in itertools.count() if server.partition_of(f"g{n}") == server.partition_of(GROUP))
     made = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": ID})
     made.init_transactions(WITHIN_S)
     made.begin_transaction()
     with closing(consumer(server.bootstrap_servers, GROUP)) as worker:
         made.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 7)], worker.consumer_group_metadata(), WITHIN_S)
-    commit(server, 3, "others")
-    assert (GROUP, 7) in read(server)
-    assert (GROUP, 7) not in read(server, "read_committed")
+    commit(server, 3, other)
+    assert read(server) == [(GROUP, 7), (other, 3)]
+    assert read(server, "read_committed") == []
     if is_commit:
         made.commit_transaction(WITHIN_S)
     else:
         made.abort_transaction(WITHIN_S)
-    is_there = [(GROUP, 7)] if is_commit else []
+    expected = [*([(GROUP, 7)] if is_commit else []), (other, 3)]
+    eventually(lambda: read(server, "read_committed") == expected, WITHIN_S, "the transaction is over")
 
-    def shows() -> bool:
-        return sorted(read(server, "read_committed")) == sorted([*is_there, ("others", 3)])
 
-    eventually(shows, WITHIN_S, "the transaction is over")
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_many_transactions_are_read_to_their_end_whatever_compaction_takes(nodes: int) -> None:
+    with rota.Server(settings=SETTINGS, nodes=nodes) as server:
+        server.create_topic(TOPIC)
+        made = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": ID})
+        made.init_transactions(WITHIN_S)
+        with closing(consumer(server.bootstrap_servers, GROUP)) as worker:
+            # Two records each: compaction begins after 1,024.
+            for offset in range(600):
+                made.begin_transaction()
+                position = [TopicPartition(TOPIC, 0, offset)]
+                made.send_offsets_to_transaction(position, worker.consumer_group_metadata(), WITHIN_S)
+                if offset % 3 == 1:
+                    made.abort_transaction(WITHIN_S)
+                else:
+                    made.commit_transaction(WITHIN_S)
+                if offset % 99 == 0:
+                    assert read(server, "read_committed")[-1] == (GROUP, offset)
+        assert read(server, "read_committed")[-1] == (GROUP, 599)
 
 
 def test_what_compaction_leaves_is_read() -> None:

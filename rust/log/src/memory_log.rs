@@ -59,19 +59,21 @@ impl Partition {
     }
 
     /// Keeps the newest record of each key, without tombstones, before the first open transaction. A committed record
-    /// becomes a plain one: its own position counts, not that of the marker.
+    /// becomes a plain one: its own position counts, not that of the marker. The last record always stays, as in Kafka: readers
+    /// come to the end by it.
     fn compact(&mut self) {
-        self.decide();
+        let last_offset = self.next_offset - 1;
+        self.decide(last_offset);
         let open = self.records.iter().position(|stored| matches!(stored.kind, BatchKind::Transactional { .. }));
         let undecided = self.records.split_off(open.unwrap_or(self.records.len()));
-        self.keep_newest();
+        self.keep_newest(last_offset);
         self.records.extend(undecided);
         self.compacted = self.records.len();
     }
 
     /// Applies the markers to the records before them, and removes the markers and aborted records that are before
     /// every open transaction.
-    fn decide(&mut self) {
+    fn decide(&mut self, last_offset: i64) {
         let mut open: HashMap<i64, Vec<usize>> = HashMap::new();
         let mut aborted = HashSet::new();
         for at in 0..self.records.len() {
@@ -93,11 +95,11 @@ impl Partition {
         self.records.retain(|stored| {
             let at = at.next().unwrap_or(0);
             let is_over = stored.kind.is_marker() && first_open.is_none_or(|first| at < first);
-            !is_over && !aborted.contains(&at)
+            stored.offset == last_offset || !is_over && !aborted.contains(&at)
         });
     }
 
-    fn keep_newest(&mut self) {
+    fn keep_newest(&mut self, last_offset: i64) {
         let key = |at: u32| &self.records[at as usize].record.key;
         let mut by_key: Vec<u32> = (0..self.records.len() as u32).collect();
         by_key.sort_by(|one, other| key(*one).cmp(key(*other)));
@@ -107,7 +109,10 @@ impl Partition {
             is_newest[same[same.len() - 1] as usize] = true;
         }
         let mut newest = is_newest.into_iter();
-        self.records.retain(|stored| newest.next() == Some(true) && stored.record.value.is_some());
+        self.records.retain(|stored| {
+            let is_newest = newest.next() == Some(true);
+            stored.offset == last_offset || is_newest && stored.record.value.is_some()
+        });
     }
 }
 

@@ -178,6 +178,14 @@ impl TransactionIndex {
         self.producers.iter().map(|(id, producer)| (*id, producer))
     }
 
+    /// Ends a producer's transaction whose marker is not in the log any more.
+    pub fn close(&mut self, producer_id: i64) {
+        let producer = self.producers.get_mut(&producer_id);
+        if let Some(first_offset) = producer.and_then(|producer| producer.first_offset.take()) {
+            self.open.remove(&first_offset);
+        }
+    }
+
     /// Forgets transactions that ended below the first offset of the log.
     pub fn forget_below(&mut self, first_offset: i64) {
         let gone = self.aborted.partition_point(|aborted| aborted.last_offset < first_offset);

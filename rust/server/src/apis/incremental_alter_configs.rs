@@ -1,6 +1,10 @@
 //! `IncrementalAlterConfigs` of groups (docs/consumer-protocol.md §20). Other settings are fixed while the server runs.
 
-use std::{collections::HashSet, io};
+use std::{
+    collections::HashSet,
+    io,
+    time::{Duration, Instant},
+};
 
 use kafka_protocol::{
     messages::{
@@ -24,6 +28,9 @@ use super::{
 
 /// Maximum resources of one request.
 const RESOURCES_MAX: usize = 5_000;
+
+/// On a cluster each change waits for the engine. A request does not keep the node from others for longer.
+const ENGINE_WITHIN: Duration = Duration::from_secs(2);
 
 const GROUP: i8 = 32;
 
@@ -71,13 +78,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         }
     }
     let access = context.access();
+    let until = Instant::now() + ENGINE_WITHIN;
     let responses = request.resources.iter().map(|resource| {
         let altered = if repeated.contains(&name_of(resource)) {
             Err(invalid_request("Each resource must appear at most once."))
         } else {
             check_configs(&access, Operation::AlterConfigs, resource.resource_type, &resource.resource_name)
                 .map_err(|(error, message)| Refused { error, message })
-                .and_then(|()| alter(context, resource, request.validate_only))
+                .and_then(|()| alter(context, resource, request.validate_only, until))
         };
         let (error, message) = match altered {
             Ok(()) => (ErrorCode::None, None),
@@ -94,7 +102,12 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.answer(&response))
 }
 
-fn alter(context: &Context<'_>, resource: &AlterConfigsResource, validate_only: bool) -> Result<(), Refused> {
+fn alter(
+    context: &Context<'_>,
+    resource: &AlterConfigsResource,
+    validate_only: bool,
+    until: Instant,
+) -> Result<(), Refused> {
     if resource.resource_type != GROUP {
         return Err(invalid_request(format!(
             "settings of resources of type {} cannot be changed while the server runs; only those of groups ({GROUP}) can",
@@ -107,6 +120,14 @@ fn alter(context: &Context<'_>, resource: &AlterConfigsResource, validate_only: 
     let names: HashSet<&str> = resource.configs.iter().map(|config| config.name.as_str()).collect();
     if names.len() < resource.configs.len() {
         return Err(invalid_request("Error due to duplicate config keys"));
+    }
+    if !context.node.topics().is_known() {
+        let message = "The engine of the cluster has not answered yet.".to_owned();
+        return Err(Refused { error: ErrorCode::CoordinatorLoadInProgress, message });
+    }
+    if context.node.cluster().is_some() && Instant::now() >= until {
+        let message = "The engine takes long for the groups before: ask again for this one.".to_owned();
+        return Err(Refused { error: ErrorCode::RequestTimedOut, message });
     }
     let consumer = context.node.settings().consumer_groups();
     let changed = |before| changed(&consumer, before, &resource.configs);

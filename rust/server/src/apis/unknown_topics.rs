@@ -19,6 +19,8 @@ pub struct Named<'a> {
     pub partitions: i32,
     /// The error for a missing partition, or for any if the client may not use the topic.
     error: ErrorCode,
+    /// Whether the topic has a name that could be allowed: an id of no topic has none.
+    has_name: bool,
 }
 
 impl<'a> Named<'a> {
@@ -34,17 +36,16 @@ impl<'a> Named<'a> {
             Some(_) => ErrorCode::UnknownTopicOrPartition,
             None => ErrorCode::UnknownTopicId,
         };
+        let has_name = name.is_some();
         let name = name.unwrap_or_default();
         let topic_id = topics.topic_id(&name).map_or(asked_id, |id| id.as_u128());
         let partitions = topics.partition_count(&name).unwrap_or(0);
-        Named { name, topic_id, partitions, error: unknown }
+        Named { name, topic_id, partitions, error: unknown, has_name }
     }
 
     /// Returns the topic, without partitions if the client may not read it.
     pub fn readable(self, access: &Access, count: usize) -> Named<'a> {
-        // An id of no topic has no name that could be allowed.
-        let has_name = self.topic_id == 0 || !self.name.is_empty();
-        if !has_name || access.allows_counted(Operation::Read, ResourceType::Topic, &self.name, count) {
+        if !self.has_name || access.allows_counted(Operation::Read, ResourceType::Topic, &self.name, count) {
             return self;
         }
         Named { partitions: 0, error: ErrorCode::TopicAuthorizationFailed, ..self }

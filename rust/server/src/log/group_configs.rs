@@ -139,10 +139,9 @@ impl GroupConfigs {
         let before = self.seen().notes.get(&name).cloned();
         let settings = before.as_deref().map_or(Ok(GroupSettings::default()), read_note).map_err(io::Error::other)?;
         let after = change(settings)?;
-        if after == settings {
-            return Ok(());
-        }
-        let value = (after != GroupSettings::default()).then(|| note(after));
+        let value = [note(after), of_later_versions(before.as_deref().unwrap_or_default())].concat();
+        let value = Some(value).filter(|value| !value.is_empty());
+        // Also if nothing changes: what is known here may be old, and the engine compares it.
         let put = PutNote { name: notes::group(&name), seen: before, value: value.clone() };
         let revision = engine.write(vec![put]).map_err(io::Error::other)?;
         let mut seen = self.seen();
@@ -185,6 +184,13 @@ fn note(settings: GroupSettings) -> Vec<u8> {
         let _infallible = writeln!(text, "{name} {value}");
     }
     text.into()
+}
+
+/// Returns the lines of a note that only a later version knows.
+fn of_later_versions(note: &[u8]) -> Vec<u8> {
+    let is_known =
+        |line: &&[u8]| GroupSettings::NAMES.iter().any(|name| line.starts_with(format!("{name} ").as_bytes()));
+    note.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_known(line)).flatten().copied().collect()
 }
 
 /// Reads a note. Settings that only a later version knows are left out.
@@ -292,7 +298,7 @@ mod tests {
         let (configs, asked) = shared(Ok(Revision(7)));
         set(&configs, Some(50_000)).unwrap();
         set(&configs, Some(50_000)).unwrap();
-        assert_eq!((configs.of("a/b").session_timeout_ms, asked.load(Ordering::Relaxed)), (Some(50_000), 1));
+        assert_eq!((configs.of("a/b").session_timeout_ms, asked.load(Ordering::Relaxed)), (Some(50_000), 2));
         let (refused, _) = shared(Err("no".to_owned()));
         assert_eq!(set(&refused, Some(50_000)).unwrap_err().to_string(), "no");
         assert_eq!(refused.of("a/b"), GroupSettings::default());
@@ -318,6 +324,7 @@ mod tests {
         let settings = GroupSettings { session_timeout_ms: Some(50_000), ..GroupSettings::default() };
         let later = [note(settings), b"consumer.of.tomorrow maybe\n".to_vec()].concat();
         assert_eq!(read_note(&later), Ok(settings));
+        assert_eq!(of_later_versions(&later), b"consumer.of.tomorrow maybe\n");
         let session = GroupSettings::SESSION_TIMEOUT;
         assert!(read_note(format!("{session} soon\n").as_bytes()).unwrap_err().contains("cannot be parsed"));
     }

@@ -108,6 +108,11 @@ impl OffsetsLog {
         completed
     }
 
+    /// Whether nothing is in flight: all that is durable has come to the node.
+    pub fn is_idle(&self) -> bool {
+        self.expected == 0
+    }
+
     /// Returns when a delayed completion will be delivered, in monotonic milliseconds.
     pub fn next_due(&self) -> Option<u64> {
         if self.expected == 0 { None } else { self.log.next_due(&self.completions) }

@@ -42,7 +42,8 @@ impl Pace {
     }
 }
 
-/// The admissions of a node that are asked for again, in the order of their requests.
+/// The admissions of a node that are asked for again. A connection handles nothing behind one, so there are no more than
+/// connections.
 #[derive(Default)]
 pub struct AdmissionRetries {
     waiting: Vec<Retry>,
@@ -60,12 +61,6 @@ impl AdmissionRetries {
         self.waiting.iter().map(|retry| retry.due_ms).min()
     }
 
-    /// Returns when the last of this transactional id that waits is due: requests keep their order.
-    fn due_ms_of(&self, transactional_id: &str) -> Option<u64> {
-        let of_id = |retry: &&Retry| retry.admission.transactional_id == transactional_id;
-        self.waiting.iter().rev().find(of_id).map(|retry| retry.due_ms)
-    }
-
     fn take_due(&mut self, now_ms: u64) -> Vec<Retry> {
         let (due, waiting) = mem::take(&mut self.waiting).into_iter().partition(|retry| retry.due_ms <= now_ms);
         self.waiting = waiting;
@@ -80,22 +75,17 @@ impl Node {
             return self.admit(admission, then);
         }
         let pace = Pace::begin(self.clock.now().mono_ms);
-        self.admit_in_order(pace, admission, then);
+        self.admit_until(pace, admission, then);
     }
 
     /// Asks again for what is due.
     pub(super) fn retry_admissions(&mut self) {
         for Retry { pace, admission, then, .. } in self.admission_retries.take_due(self.clock.now().mono_ms) {
-            self.admit_in_order(pace, admission, then);
+            self.admit_until(pace, admission, then);
         }
     }
 
-    /// Asks, unless an earlier request of the same transaction waits.
-    fn admit_in_order(&mut self, pace: Pace, admission: Admission, then: ContinueAdmitted) {
-        if let Some(due_ms) = self.admission_retries.due_ms_of(&admission.transactional_id) {
-            self.admission_retries.waiting.push(Retry { due_ms, pace, admission, then });
-            return;
-        }
+    fn admit_until(&mut self, pace: Pace, admission: Admission, then: ContinueAdmitted) {
         let again = admission.clone();
         let answered = move |node: &mut Node, admitted: Admitted| {
             let next = pace.next(node.clock.now().mono_ms);
@@ -121,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_comes_in_the_order_of_its_requests() {
+    fn only_what_is_due_is_asked_for_again() {
         let mut retries = AdmissionRetries { waiting: vec![retry("a", 5), retry("b", 9), retry("a", 4)] };
-        assert_eq!((retries.next_due_ms(), retries.due_ms_of("a"), retries.due_ms_of("c")), (Some(4), Some(4), None));
+        assert_eq!(retries.next_due_ms(), Some(4));
         assert_eq!(retries.take_due(3).len(), 0);
         assert_eq!(retries.take_due(5).iter().map(|retry| retry.due_ms).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(retries.next_due_ms(), Some(9));

@@ -108,6 +108,8 @@ impl Node {
             loading.resumed.notify_one();
         }
         self.coordinators[partition as usize] = None;
+        // Readers learn from their answers that it has gone.
+        self.topics.wake_offsets_readers(partition.cast_signed());
         self.newer.remove(&partition);
         self.marker_fences.remove(&partition);
         self.admissions.groups_lost(partition);

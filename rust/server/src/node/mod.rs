@@ -201,12 +201,16 @@ impl Node {
         &self.clock
     }
 
-    /// Keeps up with the transactions in partitions of `__consumer_offsets` that a client reads.
+    /// Keeps up with the transactions in partitions of `__consumer_offsets` of this node that a client reads.
     pub fn follow_offsets(&mut self, partitions: &[i32]) {
         for index in partitions {
-            let coordinator = usize::try_from(*index).ok().and_then(|at| self.coordinators.get(at)?.as_ref());
-            let is_open = |producer_id| coordinator.is_some_and(|groups| groups.pending_epoch(producer_id).is_some());
-            self.topics.follow_offsets(*index, is_open);
+            let partition = index.cast_unsigned();
+            let groups = self.coordinators.get(partition as usize).and_then(Option::as_ref);
+            let Some(groups) = groups.filter(|_| !self.loading.contains_key(&partition)) else { continue };
+            // What is durable may not have come to the groups yet.
+            let knows_all = self.effects.log.is_idle();
+            let is_over = |producer_id| knows_all && groups.pending_epoch(producer_id).is_none();
+            self.topics.follow_offsets(*index, is_over);
         }
     }
 
@@ -350,7 +354,7 @@ impl Node {
     }
 
     fn appended(&mut self, partition: u32, epoch: u32, append_id: AppendId, result: Result<u64, ErrorCode>) {
-        self.topics.offsets_appended(partition as i32);
+        self.topics.wake_offsets_readers(partition.cast_signed());
         let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return };
         if coordinator.epoch() == epoch {
             let (journal, now) = (self.shared.journal.as_deref(), self.clock.now());

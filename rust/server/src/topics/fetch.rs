@@ -13,7 +13,7 @@ use rota_log::batches;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Partition, Topics, settings::FETCH_BYTES_MAX};
+use super::{Partition, Topics, partition_data::Records, settings::FETCH_BYTES_MAX};
 
 /// The first version that names topics by id.
 const BY_ID_SINCE: i16 = 13;
@@ -220,7 +220,21 @@ fn aborted(partition: &Partition, from: i64, records: &Bytes) -> Vec<AbortedTran
         let producer_id = ProducerId(aborted.producer_id);
         AbortedTransaction::default().with_producer_id(producer_id).with_first_offset(aborted.first_offset)
     };
-    partition.transactions.aborted_within(from, end).into_iter().map(shown).collect()
+    let mut found = partition.transactions.aborted_within(from, end);
+    if matches!(partition.log, Records::Offsets(_)) {
+        // Compaction removes records and marker. A client that hears of the transaction then drops the producer's next one.
+        found.retain(|aborted| has_records_of(records, aborted));
+    }
+    found.into_iter().map(shown).collect()
+}
+
+fn has_records_of(records: &Bytes, aborted: &rota_log::AbortedTransaction) -> bool {
+    let within = aborted.first_offset..=aborted.last_offset;
+    batches(records).flatten().any(|batch| {
+        let header = batch.header();
+        let is_data = header.is_transactional() && !header.is_control();
+        is_data && header.producer_id == aborted.producer_id && within.contains(&header.base_offset)
+    })
 }
 
 /// Errors of partitions that are not looked at.

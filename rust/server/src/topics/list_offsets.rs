@@ -82,6 +82,10 @@ impl Topics {
         let (partition, epoch) = self.partition(topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch, epoch)?;
         let is_committed = isolation_level == READ_COMMITTED;
+        if is_committed && !partition.log.is_followed() {
+            // Clients ask again, and each time more is known.
+            return Err(ErrorCode::LeaderNotAvailable);
+        }
         let end = if is_committed { partition.last_stable_offset() } else { partition.log.next_offset() };
         if asked.timestamp >= 0 {
             let found = partition.log.offset_for_timestamp(asked.timestamp, bytes_left)?;

@@ -45,7 +45,7 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{TransactionIndex, TransactionalProducer};
+use rota_log::TransactionIndex;
 use uuid::Uuid;
 
 use self::{
@@ -231,22 +231,22 @@ impl Topics {
         self.data.extend(partitions.collect::<Vec<_>>());
     }
 
-    /// Looks for transactions in a partition of `__consumer_offsets` that a client reads. `is_open`: whether the groups know an
-    /// open transaction of a producer there.
-    pub fn follow_offsets(&mut self, index: i32, is_open: impl Fn(i64) -> bool) {
+    /// Looks for transactions in a partition of `__consumer_offsets` that a client reads. `is_over`: whether the groups are
+    /// sure that a producer has no open transaction there.
+    pub fn follow_offsets(&mut self, index: i32, is_over: impl Fn(i64) -> bool) {
         let Some(id) = self.topic_id(CONSUMER_OFFSETS) else { return };
         let Some(partition) = self.data.get_mut(&(id, index)) else { return };
         let Partition { log: Records::Offsets(records), transactions, .. } = partition else { return };
         // A reader sees that it cannot be read.
         let _unreadable = records.follow(transactions);
-        let is_at_end = records.followed >= records.next_offset();
-        let is_over = |(producer_id, producer): (i64, &TransactionalProducer)| {
-            producer.first_offset.is_some() && !is_open(producer_id)
-        };
-        if is_at_end && transactions.producers().any(is_over) {
-            // Compaction has removed the marker before it was seen here.
-            (*transactions, records.followed) = (TransactionIndex::default(), 0);
-            let _unreadable = records.follow(transactions);
+        if !records.is_followed() || transactions.first_open().is_none() {
+            return;
+        }
+        // Compaction may remove a marker before it is seen here.
+        let open = transactions.producers().filter(|(_, producer)| producer.first_offset.is_some());
+        let over: Vec<i64> = open.map(|(producer_id, _)| producer_id).filter(|id| is_over(*id)).collect();
+        for producer_id in over {
+            transactions.close(producer_id);
         }
     }
 
@@ -258,11 +258,14 @@ impl Topics {
             name == Some(CONSUMER_OFFSETS)
         };
         let partitions = request.topics.iter().filter(|topic| is_named(topic)).flat_map(|topic| &topic.partitions);
-        partitions.map(|partition| partition.partition).collect()
+        let mut found: Vec<i32> = partitions.map(|partition| partition.partition).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Wakes the fetches that wait for records of a partition of `__consumer_offsets`.
-    pub fn offsets_appended(&mut self, index: i32) {
+    pub fn wake_offsets_readers(&mut self, index: i32) {
         if self.watches.is_empty() {
             return;
         }

@@ -14,9 +14,14 @@ use crate::log::offsets_log::SharedLog;
 
 /// The log does not keep the epochs of batches; readers take this for "not known".
 const NO_LEADER_EPOCH: i32 = -1;
-/// Bytes of batches that are looked through at once for transactions, and how often for one request.
-const FOLLOWED_BYTES: usize = 1 << 16;
-const FOLLOWED_SLICES: usize = 32;
+/// Bytes of batches that are looked through at once for transactions, about those of a read of the log; and how often for one
+/// request.
+const FOLLOWED_BYTES: usize = 1 << 18;
+const FOLLOWED_SLICES: usize = 8;
+/// Bytes of records that one lookup by time visits.
+const LOOKUP_BYTES_MAX: usize = 16 << 20;
+/// No batch is smaller.
+const BATCH_BYTES_MIN: usize = 61;
 
 /// See the module.
 #[derive(Debug)]
@@ -37,21 +42,30 @@ impl OffsetsRecords {
         self.log.end(self.partition).unwrap_or(0)
     }
 
+    /// Whether the transactions of all durable records are known.
+    pub fn is_followed(&self) -> bool {
+        self.followed >= self.next_offset()
+    }
+
     /// Reads whole batches, as `PartitionLog::read` does. Errors: `KafkaStorageError`.
     pub fn read(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
+        if max_bytes < BATCH_BYTES_MIN && !at_least_one {
+            return Ok(Bytes::new());
+        }
         let read = self.slice(from, max_bytes, at_least_one);
         read.map(|(bytes, _)| bytes).map_err(|_| ErrorCode::KafkaStorageError)
     }
 
-    /// Returns the first record at or after a time. Errors: `KafkaStorageError`.
+    /// Returns the first record at or after a time, or an earlier one if that is too far to look for. Errors:
+    /// `KafkaStorageError`.
     pub fn offset_for_timestamp(
         &self,
         at_ms: i64,
         bytes_left: &mut usize,
     ) -> Result<Option<TimestampedOffset>, ErrorCode> {
         let mut found = None;
-        self.each(bytes_left, |record| {
-            if found.is_none() && record.timestamp_ms >= at_ms {
+        self.each(bytes_left, |record, is_last_visited| {
+            if record.timestamp_ms >= at_ms || is_last_visited {
                 found = Some(record);
             }
             found.is_none()
@@ -59,10 +73,11 @@ impl OffsetsRecords {
         Ok(found)
     }
 
-    /// Returns the first record with the greatest timestamp. Errors: `KafkaStorageError`.
+    /// Returns the first record with the greatest timestamp among those that are not too far to look for. Errors:
+    /// `KafkaStorageError`.
     pub fn offset_of_max_timestamp(&self, bytes_left: &mut usize) -> Result<Option<TimestampedOffset>, ErrorCode> {
         let mut newest: Option<TimestampedOffset> = None;
-        self.each(bytes_left, |record| {
+        self.each(bytes_left, |record, _| {
             if newest.is_none_or(|newest| record.timestamp_ms > newest.timestamp_ms) {
                 newest = Some(record);
             }
@@ -88,17 +103,27 @@ impl OffsetsRecords {
         Ok(())
     }
 
-    /// Visits records in order while `visit` returns true, and at most `bytes_left` bytes.
-    fn each(&self, bytes_left: &mut usize, mut visit: impl FnMut(TimestampedOffset) -> bool) -> Result<(), ErrorCode> {
+    /// Visits records in order while `visit` returns true, and at most `LOOKUP_BYTES_MAX` and `bytes_left` bytes. `visit` also
+    /// gets whether no more can be visited.
+    fn each(
+        &self,
+        bytes_left: &mut usize,
+        mut visit: impl FnMut(TimestampedOffset, bool) -> bool,
+    ) -> Result<(), ErrorCode> {
+        let mut here_left = LOOKUP_BYTES_MAX.min(*bytes_left);
         let (mut next, mut goes_on) = (0, true);
         while goes_on {
             let visit = &mut |record: RecordInPlace<'_>| {
+                if !goes_on {
+                    return;
+                }
                 let RecordInPlace { offset, timestamp_ms, key, value, .. } = record;
-                let left = bytes_left.checked_sub(key.len() + value.map_or(0, <[u8]>::len));
-                *bytes_left = left.unwrap_or(0);
-                goes_on = goes_on
-                    && left.is_some()
-                    && visit(TimestampedOffset { offset, timestamp_ms, leader_epoch: NO_LEADER_EPOCH });
+                let bytes = key.len() + value.map_or(0, <[u8]>::len);
+                let is_last = bytes > here_left;
+                here_left = here_left.saturating_sub(bytes);
+                *bytes_left = bytes_left.saturating_sub(bytes);
+                let record = TimestampedOffset { offset, timestamp_ms, leader_epoch: NO_LEADER_EPOCH };
+                goes_on = visit(record, is_last) && !is_last;
             };
             let after = self.log.read(self.partition, next, visit).map_err(|_| ErrorCode::KafkaStorageError)?;
             goes_on = goes_on && after != next;
@@ -256,6 +281,18 @@ mod tests {
             assert_eq!(records.offset_for_timestamp(asked_ms, &mut 1_000), Ok(found));
         }
         assert_eq!(records.offset_of_max_timestamp(&mut 1_000), Ok(at(2, 101)));
+        assert_eq!(records.offset_for_timestamp(101, &mut 5), Ok(at(1, 100)), "an earlier one, not none");
+    }
+
+    #[test]
+    fn readers_come_to_the_end_whatever_compaction_takes() {
+        for last in [marker(true), marker(false)] {
+            let mut appends = vec![(BatchKind::Plain, 1); 1_022];
+            appends.extend([(PRODUCER, 1), (last, 0)]);
+            let mut records = OffsetsRecords::new(&log(&appends), 0);
+            records.follow(&mut TransactionIndex::default()).unwrap();
+            assert_eq!((records.followed, records.is_followed()), (1_024, true));
+        }
     }
 
     #[test]

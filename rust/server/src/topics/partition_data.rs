@@ -168,6 +168,11 @@ impl Records {
         }
     }
 
+    /// Whether it is known which durable records are those of open transactions.
+    pub fn is_followed(&self) -> bool {
+        !matches!(self, Records::Offsets(records) if !records.is_followed())
+    }
+
     /// Keeps the records from `first_open` on, the first offset of the oldest open transaction.
     pub fn keep_open(&mut self, first_open: Option<i64>) {
         match self {
