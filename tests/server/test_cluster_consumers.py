@@ -1,4 +1,4 @@
-"""Consumers of five client projects, by both protocols, on three servers over an engine: each server is killed in turn,
+"""Consumers of four client projects, by both protocols, on three servers over an engine: each server is killed in turn,
 and one is paused. All groups read on, and no acknowledged commit is lost."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.cluster.looking import image
 from tests.clients.client import Client
 from tests.clients.conftest import SETTINGS
 from tests.clients.eventually import eventually
-from tests.clients.family import FAMILIES, FRANZ_GO, Family
+from tests.clients.family import FAMILIES, FRANZ_GO, KAFKA_PYTHON, Family
 from tests.clients.scene import Scene, partitions_of
 from tests.server.cluster_on_engines import READY_WITHIN_S, SERVERS, Fleet
 
@@ -31,7 +31,9 @@ needs_postgres = pytest.mark.skipif(not postgres.is_installed(), reason="Postgre
 WITHIN_S = 120.0
 PARTITIONS = 3
 CLASSIC, NEWER = "classic", "consumer"
-GROUPS = [(family, CLASSIC) for family in (*FAMILIES, FRANZ_GO)]
+# A server that comes back changes what metadata says of the topic, and kafka-python can forget to join again after
+# such a change, with any broker (tests/clients/family.py).
+GROUPS = [(family, CLASSIC) for family in (*FAMILIES, FRANZ_GO) if family is not KAFKA_PYTHON]
 GROUPS += [(family, NEWER) for family, _ in GROUPS if family.has_consumer_protocol]
 
 
