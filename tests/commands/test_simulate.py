@@ -45,7 +45,7 @@ def test_every_line_has_the_columns_and_the_last_says_how_it_went() -> None:
 
 def test_many_worlds_are_summed_and_every_kind_of_fault_struck() -> None:
     struck: set[str] = set()
-    for option in ([], ["--engine"]):
+    for option in ([], ["--cluster"]):
         result = runner.invoke(app, ["simulate", "--seeds", "0..40", "--json", *option])
         assert result.exit_code == 0
         total = json.loads(result.stdout)

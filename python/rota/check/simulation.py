@@ -10,7 +10,7 @@ from rota.simulate import Total
 
 WORLDS, WORLDS_QUICKLY = 10_000, 400
 MS_OF_AN_HOUR = 3_600_000
-PARTS = {"": (False, False, 2), " --swarm": (True, False, 4), " --engine": (False, True, 4)}
+PARTS = {"": (False, False, 2), " --swarm": (True, False, 4), " --cluster": (False, True, 4)}
 """The worlds by their option: whether swarms, whether over an engine, and one of how many worlds is such a one."""
 
 

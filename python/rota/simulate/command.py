@@ -34,7 +34,7 @@ class Which:
     def __str__(self) -> str:
         """As options of the command."""
         protocol = f" --protocol {self.protocol}" * (self.protocol != "all")
-        return protocol + " --swarm" * self.swarm + " --engine" * self.engine
+        return protocol + " --swarm" * self.swarm + " --cluster" * self.engine
 
 
 def simulate(
@@ -49,7 +49,7 @@ def simulate(
     ] = "all",
     swarm: Annotated[bool, typer.Option("--swarm", help="Use only some kinds of faults in each world.")] = False,
     over_engine: Annotated[
-        bool, typer.Option("--engine", help="Nodes share the partitions over an engine, with faults of its own.")
+        bool, typer.Option("--cluster", help="Nodes share the partitions over an engine, with faults of its own.")
     ] = False,
     minimise: Annotated[
         bool, typer.Option("--minimise", help="Reduce the faults to those that break the world.")
@@ -83,7 +83,7 @@ def simulate(
       rota simulate
       rota simulate --seeds 0..10000 --swarm
       rota simulate --seeds 0..1000 --protocol mixed
-      rota simulate --seeds 0..1000 --engine
+      rota simulate --seeds 0..1000 --cluster
       rota simulate --seed 7
       rota simulate --seed 7 --minimise --json
       rota simulate --seed 7 --draw world.svg

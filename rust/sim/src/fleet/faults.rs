@@ -104,13 +104,13 @@ kinds! {
     Roll = "roll", "a process closes its member and starts again with the other protocol (worlds with both)";
     SlowApply = "slow-apply", "applications take long to handle their notices (the newer protocol)";
     Creation = "creation", "a topic is created that patterns may match (the newer protocol)";
-    EngineSilent = "engine-silent", "nothing passes between a node and the engine, or nothing in one direction (--engine)";
-    EngineUnknown = "engine-unknown", "requests of a node to the engine are lost, or their answers: their outcome is unknown (--engine)";
-    EngineSlow = "engine-slow", "requests of a node come late, some after another node has fenced it (--engine)";
-    EngineTwins = "engine-twins", "the engine carries requests of a node out twice, the second time late (--engine)";
-    EngineFull = "engine-full", "the engine carries requests of a node out, and says that it has no space (--engine)";
-    WatchStalled = "watch-stalled", "a node sees nothing new of the others (--engine)";
-    NodePause = "node-pause", "a node does nothing for a while, and then everything late (--engine)";
+    EngineSilent = "engine-silent", "nothing passes between a node and the engine, or nothing in one direction (--cluster)";
+    EngineUnknown = "engine-unknown", "requests of a node to the engine are lost, or their answers: their outcome is unknown (--cluster)";
+    EngineSlow = "engine-slow", "requests of a node come late, some after another node has fenced it (--cluster)";
+    EngineTwins = "engine-twins", "the engine carries requests of a node out twice, the second time late (--cluster)";
+    EngineFull = "engine-full", "the engine carries requests of a node out, and says that it has no space (--cluster)";
+    WatchStalled = "watch-stalled", "a node sees nothing new of the others (--cluster)";
+    NodePause = "node-pause", "a node does nothing for a while, and then everything late (--cluster)";
 }
 
 /// One fault. Its kind defines the meaning of `whom`, `whence` and `amount`; each is taken modulo the number of

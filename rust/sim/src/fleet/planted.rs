@@ -46,11 +46,11 @@ bugs! {
     PolicyIgnored = "policy-ignored", "groups change over whatever the policy says (newer protocol)";
     TopicsUnheard = "topics-unheard", "coordinators do not learn that topics grow or are created (newer protocol)";
     SubscriptionUnheard = "subscription-unheard", "a change of a subscription is lost (newer protocol)";
-    EngineWithoutFence = "engine-without-fence", "the engine takes what an earlier owner writes (--engine)";
-    SessionWithoutEnd = "session-without-end", "a node serves what it owned when its session is over (--engine)";
-    ReleasedIsServed = "released-is-served", "a node serves what it has released (--engine)";
-    UnknownIsWritten = "unknown-is-written", "an append of unknown outcome is taken for written (--engine)";
-    UnknownIsRefused = "unknown-is-refused", "an append of unknown outcome is taken for refused (--engine)";
+    EngineWithoutFence = "engine-without-fence", "the engine takes what an earlier owner writes (--cluster)";
+    SessionWithoutEnd = "session-without-end", "a node serves what it owned when its session is over (--cluster)";
+    ReleasedIsServed = "released-is-served", "a node serves what it has released (--cluster)";
+    UnknownIsWritten = "unknown-is-written", "an append of unknown outcome is taken for written (--cluster)";
+    UnknownIsRefused = "unknown-is-refused", "an append of unknown outcome is taken for refused (--cluster)";
 }
 
 impl Planted {
