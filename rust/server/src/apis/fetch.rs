@@ -44,7 +44,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
 
 fn follow_offsets(node: &mut Node, request: &FetchRequest) {
     let partitions = node.topics().fetched_offsets(request);
-    node.follow_offsets(&partitions);
+    node.follow_offsets(partitions);
 }
 
 /// Takes the topics that the client may not read out of the request, and returns their answers.

@@ -17,10 +17,8 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     request.topics = allowed;
     let is_offsets = |topic: &&ListOffsetsTopic| topic.name.as_str() == CONSUMER_OFFSETS;
     let partitions = request.topics.iter().filter(is_offsets).flat_map(|topic| &topic.partitions);
-    let mut partitions: Vec<i32> = partitions.map(|partition| partition.partition_index).collect();
-    partitions.sort_unstable();
-    partitions.dedup();
-    context.node.follow_offsets(&partitions);
+    let partitions = partitions.map(|partition| partition.partition_index).collect();
+    context.node.follow_offsets(partitions);
     let mut response = context.node.topics().list_offsets(&request, version);
     response.topics.extend(refused.iter().map(list_offsets::refused));
     Ok(context.answer(&response))

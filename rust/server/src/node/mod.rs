@@ -202,7 +202,9 @@ impl Node {
     }
 
     /// Keeps up with the transactions in partitions of `__consumer_offsets` of this node that a client reads.
-    pub fn follow_offsets(&mut self, partitions: &[i32]) {
+    pub fn follow_offsets(&mut self, mut partitions: Vec<i32>) {
+        partitions.sort_unstable();
+        partitions.dedup();
         for index in partitions {
             let partition = index.cast_unsigned();
             let groups = self.coordinators.get(partition as usize).and_then(Option::as_ref);
@@ -210,7 +212,7 @@ impl Node {
             // What is durable may not have come to the groups yet.
             let knows_all = self.effects.log.is_idle();
             let is_over = |producer_id| knows_all && groups.pending_epoch(producer_id).is_none();
-            self.topics.follow_offsets(*index, is_over);
+            self.topics.follow_offsets(index, is_over);
         }
     }
 

@@ -258,10 +258,7 @@ impl Topics {
             name == Some(CONSUMER_OFFSETS)
         };
         let partitions = request.topics.iter().filter(|topic| is_named(topic)).flat_map(|topic| &topic.partitions);
-        let mut found: Vec<i32> = partitions.map(|partition| partition.partition).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        partitions.map(|partition| partition.partition).collect()
     }
 
     /// Wakes the fetches that wait for records of a partition of `__consumer_offsets`.
