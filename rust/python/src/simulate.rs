@@ -12,9 +12,14 @@ use rota_sim::fleet::{
 };
 
 /// Returns the protocol with this name.
-pub fn protocol_named(name: &str) -> PyResult<Protocol> {
+fn protocol_named(name: &str) -> PyResult<Protocol> {
     let known = Protocol::ALL.map(Protocol::name).join(", ");
     Protocol::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown protocol `{name}` (expected {known})")))
+}
+
+/// Returns what a caller chose of a world; the rest is as usual. Errors: `ValueError`, there is no such protocol.
+pub fn chosen(protocol: &str, swarm: bool, engine: bool) -> PyResult<Options> {
+    Ok(Options { protocol: protocol_named(protocol)?, swarm, engine, ..Options::default() })
 }
 
 /// Runs the world of a seed and returns its report as JSON. `lines` adds one line per event. `minimised` removes faults
@@ -31,7 +36,7 @@ fn simulate_world(
     lines: bool,
     minimised: bool,
 ) -> PyResult<Option<String>> {
-    let options = Options { protocol: protocol_named(protocol)?, swarm, engine, lines, ..Options::default() };
+    let options = Options { lines, ..chosen(protocol, swarm, engine)? };
     Ok(py.detach(|| {
         let faults = faults_of(seed, options);
         let report = if minimised { minimise(seed, &faults, options)? } else { run(seed, &faults, options) };
@@ -53,7 +58,7 @@ fn simulate_worlds(
     if first >= stop {
         return Err(PyValueError::new_err(format!("no seeds from {first} to {stop}")));
     }
-    let options = Options { protocol: protocol_named(protocol)?, swarm, engine, ..Options::default() };
+    let options = chosen(protocol, swarm, engine)?;
     Ok(py.detach(|| json::total(&seeds::run_all(first..stop, options)).to_string()))
 }
 

@@ -15,7 +15,7 @@ use rota_sim::fleet::{
     shape::{PARTITIONS_MAX, WORLD_BEGINS_WALL_MS},
 };
 
-use crate::simulate::protocol_named;
+use crate::simulate::chosen;
 
 const SEGMENT_BYTES: u64 = 64 << 20;
 const EPOCH: i32 = 0;
@@ -72,8 +72,7 @@ impl SimulatedJournal {
         engine: bool,
         lines: bool,
     ) -> PyResult<String> {
-        let protocol = protocol_named(protocol)?;
-        let options = Options { protocol, swarm, engine, lines, journal: true, planted: None };
+        let options = Options { lines, journal: true, ..chosen(protocol, swarm, engine)? };
         py.detach(|| Ok(json::report(&self.run(seed, options)?).to_string()))
     }
 
@@ -88,8 +87,7 @@ impl SimulatedJournal {
         swarm: bool,
         engine: bool,
     ) -> PyResult<String> {
-        let protocol = protocol_named(protocol)?;
-        let options = Options { protocol, swarm, engine, journal: true, ..Options::default() };
+        let options = Options { journal: true, ..chosen(protocol, swarm, engine)? };
         py.detach(|| {
             let mut total = Total::default();
             for seed in first..stop {
