@@ -27,6 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from harness import peer, small_disk
 from harness.brokers import free_port
 from harness.postgres import Postgres
@@ -101,6 +104,13 @@ class Member(Protocol):
     def kill(self) -> None: ...
 
 
+def _known_servers(port: int) -> int:
+    """How many servers the one at this port knows."""
+    with contextlib.suppress(KafkaException):
+        return len(AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=2).brokers)
+    return 0
+
+
 @dataclass
 class Fleet:
     """The processes, on an engine of this kind."""
@@ -161,6 +171,14 @@ class Fleet:
     def operator(self) -> _rota.EngineOperator:
         """What looks at the engine."""
         return _rota.EngineOperator(self.engine, EngineAccess().arguments(), OPERATOR_MS)
+
+    def joined(self) -> None:
+        """Waits until each server knows all of them."""
+
+        def look() -> bool:
+            return {_known_servers(port) for port in self.ports} == {SERVERS}
+
+        eventually(look, READY_WITHIN_S, "all servers have joined", self.logs)
 
     def ask_etcd(self, call: str, **fields: bytes) -> int:
         """A call of etcd's JSON gateway, such as `kv/put`, at its first member. Returns the status."""

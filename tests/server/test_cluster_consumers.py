@@ -3,7 +3,6 @@ and one is paused. All groups read on, and no acknowledged commit is lost."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness import postgres
 from rota.cluster.looking import image
@@ -22,7 +20,7 @@ from tests.clients.conftest import SETTINGS
 from tests.clients.eventually import eventually
 from tests.clients.family import FAMILIES, FRANZ_GO, KAFKA_PYTHON, Family
 from tests.clients.scene import Scene, partitions_of
-from tests.server.cluster_on_engines import READY_WITHIN_S, SERVERS, Fleet
+from tests.server.cluster_on_engines import READY_WITHIN_S, Fleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(900), pytest.mark.xdist_group("cluster-on-etcd")]
 needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed (Debian: etcd-server)")
@@ -92,7 +90,7 @@ class Stage:
     def __init__(self, fleet: Fleet, folder: Path, ends: ExitStack) -> None:
         self.fleet, self.produced = fleet, 0
         bootstrap = ",".join(f"127.0.0.1:{port}" for port in fleet.ports)
-        eventually(lambda: set(map(_servers, fleet.ports)) == {SERVERS}, READY_WITHIN_S, "all have joined", fleet.logs)
+        fleet.joined()
         scenes = [ends.enter_context(closing(Scene(bootstrap, folder))) for _ in GROUPS]
         self.topic = scenes[0].topic(PARTITIONS)
         self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
@@ -120,13 +118,6 @@ class Stage:
             group.has_read(self.produced)
         for group in self.groups:
             group.commits()
-
-
-def _servers(port: int) -> int:
-    """How many servers this one knows."""
-    with contextlib.suppress(KafkaException):
-        return len(AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=2).brokers)
-    return 0
 
 
 @pytest.fixture(params=[pytest.param("etcd", marks=needs_etcd), pytest.param("postgresql", marks=needs_postgres)])

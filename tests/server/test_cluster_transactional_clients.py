@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from tests.clients.eventually import eventually
 from tests.clients.family import FRANZ_GO, JAVA, need
@@ -45,7 +44,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 @pytest.fixture
 def scene(fleet: Fleet, tmp_path: Path) -> Iterator[Scene]:
-    eventually(lambda: set(map(_servers, fleet.ports)) == {SERVERS}, READY_WITHIN_S, "all have joined", fleet.logs)
+    fleet.joined()
     scene = Scene(",".join(f"127.0.0.1:{port}" for port in fleet.ports), tmp_path)
     with contextlib.closing(scene):
         yield scene
@@ -90,13 +89,6 @@ def test_sessions_of_franz_go_copy_every_input_once(fleet: Fleet, scene: Scene) 
             server.start()
         eventually(partial(are_copied, len(inputs)), WITHIN_S, "all inputs are copied", story)
     assert _read(scene, sink) == sorted(f"{each}, copied" for each in inputs)
-
-
-def _servers(port: int) -> int:
-    """How many servers this one knows."""
-    with contextlib.suppress(KafkaException):
-        return len(AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=2).brokers)
-    return 0
 
 
 def _read(scene: Scene, topic: str) -> list[str]:
