@@ -1,9 +1,12 @@
-"""How far a long command is, as lines on stderr where that is no terminal."""
+"""How far a long command is, on stderr: one line that is overwritten on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +14,26 @@ from rota.exits import complain
 
 EVERY_S = 10.0
 """Between two lines, as in the log of a CI system."""
+CLEARED_LINE = "\r\x1b[K"
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[str], None]]:
+    """Takes what is under way: `with shown() as say: say("2 of 9 worlds")`. At the end a terminal's line is cleared."""
+    if not sys.stderr.isatty():
+        with Lines() as lines:
+            yield lines
+        return
+    try:
+        yield _overwrite
+    finally:
+        _overwrite("")
+
+
+def _overwrite(text: str) -> None:
+    """Replaces the line of a terminal."""
+    sys.stderr.write(f"{CLEARED_LINE}{text}")
+    sys.stderr.flush()
 
 
 class Lines:

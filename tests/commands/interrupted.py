@@ -203,7 +203,7 @@ CASES = [
     Case("plant {worlds} planted", reads),
     Case("state w3-g0 --from {worlds}", reads),
     Case("why w3-g0 --from {worlds}", reads),
-    Case("why g --bootstrap-server {kafka} --watch 3600", busy),
+    Case("why g --bootstrap-server {kafka} --watch 3600", has_said),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +59,18 @@ def test_nothing_is_printed_without_a_text_and_after_the_end(
         eventually(lambda: "second" in text(), WITHIN_S, "a line of another one")
     after = text().removeprefix(before).splitlines()
     assert [line for line in after if not line.startswith("rota: second (")] == []
+
+
+def test_a_terminal_shows_the_latest_text_in_one_line_and_nothing_afterwards(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.shown() as say:
+        say("1 of 2")
+        assert capsys.readouterr().err == "\r\x1b[K1 of 2"
+        say("2 of 2")
+        assert capsys.readouterr().err == "\r\x1b[K2 of 2"
+    assert capsys.readouterr().err == "\r\x1b[K"
 
 
 @pytest.mark.parametrize(

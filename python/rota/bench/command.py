@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
 from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory, fail
-from rota.progress import Lines
+from rota.progress import shown
 
 GROUP_MEMBERS = 100
 
@@ -32,32 +31,15 @@ Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number o
 
 
 @contextmanager
-def said() -> Iterator[Say]:
-    """Where it has got to: on a terminal one line that is written over, else a line now and then."""
-    if not sys.stderr.isatty():
-        with Lines() as lines:
-            yield lines
-        return
-
-    def say(what: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{what}")
-        sys.stderr.flush()
-
-    yield say
-
-
-@contextmanager
-def measuring(say: Say) -> Iterator[None]:
-    """Errors become one line and an exit code."""
+def measuring() -> Iterator[Say]:
+    """Takes what is measured now. Errors become one line and an exit code."""
     try:
-        yield
+        with shown() as say:
+            yield say
     except KeyboardInterrupt:
-        say("")
         fail(INTERRUPTED, "interrupted")
     except (BenchError, OSError) as error:
-        say("")
         fail(FAILED, str(error))
-    say("")
 
 
 def written(as_json: bool, what: Any, text: str) -> None:
@@ -81,7 +63,7 @@ def heartbeat(
     Example:
       rota bench heartbeat --members 1000000
     """
-    with said() as say, measuring(say):
+    with measuring() as say:
         ways = alone.heartbeats(members, seconds, rounds, say)
         say("")
         written(as_json, {"members": members, "ways": [one.to_json() for one in ways]}, alone.text(ways))
@@ -108,7 +90,7 @@ def floors(
     """
     if directory is not None:
         existing_directory(directory, "--dir")
-    with said() as say, measuring(say):
+    with measuring() as say:
         ways = alone.floors(directory, seconds, say)
         say("")
         written(as_json, {"ways": [one.to_json() for one in ways]}, alone.text(ways))
@@ -165,7 +147,7 @@ def serve(
     """
     servers = named(bootstrap_server or [], pid or [])
     plan = Plan(connections, depth, members or connections, group_members, warm_up, seconds, rounds, rate)
-    with said() as say, measuring(say), processes.pinned_load() as core, ExitStack() as stack:
+    with measuring() as say, processes.pinned_load() as core, ExitStack() as stack:
         running = [stack.enter_context(processes.echo(core))]
         running += servers or [stack.enter_context(processes.own_server(core))]
         results = serving.measure(running, plan, say)
@@ -199,7 +181,7 @@ def join(
       rota bench join --groups 1000 --members 10 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
     """
     servers, storm = named(bootstrap_server or [], []), joining.Storm(groups, members, rounds)
-    with said() as say, measuring(say), processes.pinned_load() as core, ExitStack() as stack:
+    with measuring() as say, processes.pinned_load() as core, ExitStack() as stack:
         results = joining.measure(servers or [stack.enter_context(processes.own_server(core))], storm, say)
         say("")
         servers_json = [one.to_json() for one in results]

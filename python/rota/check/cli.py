@@ -22,7 +22,7 @@ from rota.check import exploration, proofs
 from rota.check.engines import Effort, Engine, Progress, Report, table
 from rota.check.registry import ENGINES
 from rota.exits import FAILED, INTERRUPTED, MISUSED, complain, fail
-from rota.progress import Lines
+from rota.progress import shown
 
 app = typer.Typer(
     help="Check the protocol and this implementation of it.",
@@ -49,18 +49,11 @@ DIFFERENTIAL = next(engine for engine in ENGINES if engine.name == "differential
 
 @contextmanager
 def sign(engine: str) -> Iterator[Progress]:
-    """On a terminal one line that says how far the engine is; else a line at the start, and more now and then."""
+    """How far the engine is; where stderr is no terminal, also a line at the start."""
     if not sys.stderr.isatty():
         typer.echo(f"rota: {engine} ...", err=True)
-        with Lines() as say:
-            yield lambda done, of, job: say(f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH].rstrip())
-        return
-
-    def life_sign(done: int, of: int, job: str) -> None:
-        sys.stderr.write("\r\x1b[K" + f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH] * (done < of))
-        sys.stderr.flush()
-
-    yield life_sign
+    with shown() as say:
+        yield lambda done, of, job: say(f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH].rstrip())
 
 
 def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report:

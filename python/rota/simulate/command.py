@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,7 +15,7 @@ import typer
 from rota import simulate as engine
 from rota.assign import InputError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
-from rota.progress import Lines
+from rota.progress import shown
 from rota.simulate import PROTOCOLS, Total, World, drawing
 from rota.simulate import plan as planning
 from rota.simulate.journal import Journal
@@ -207,24 +207,17 @@ def _totals(first: int, stop: int, which: Which, threads: int, journal: Path | N
         yield from opened.worlds(first, stop, **asdict(which))
 
 
-def _overwrite(text: str) -> None:
-    """On a terminal."""
-    sys.stderr.write(f"\r\x1b[K{text}")
-
-
 def _many(first: int, stop: int, which: Which, threads: int, journal: Path | None, as_json: bool) -> NoReturn:
     """Many worlds; how far they are goes to stderr."""
-    total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
+    total, began = Total(), time.perf_counter()
     try:
-        with Lines() if not shows else nullcontext(_overwrite) as say:
+        with shown() as say:
             for total in _totals(first, stop, which, threads, journal):
                 say(f"worlds: {total.seeds:,}/{stop - first:,}")
     except KeyboardInterrupt:
         fail(INTERRUPTED, f"interrupted after {total.seeds:,} worlds; none broke")
     if not total.seeds:
         fail(MISUSED, f"no worlds from {first} to {stop}")
-    if shows:
-        sys.stderr.write("\r\x1b[K")
     seconds = time.perf_counter() - began
     if as_json:
         typer.echo(json.dumps({**asdict(which), "seconds": round(seconds, 3), **asdict(total)}, indent=2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import typer
 
 from rota.groups.options import TIMEOUT_MS, connected, ending
-from rota.progress import Lines
+from rota.progress import shown
 from rota.why.broker import asking, explaining
 
 
@@ -21,7 +20,7 @@ def why_elsewhere(
     """Watch a group of any Kafka broker, read its records, and print what they tell."""
     with ExitStack() as stack:
         stack.enter_context(ending(as_json))
-        tell = (lambda _: None) if sys.stderr.isatty() else stack.enter_context(Lines())
+        tell = stack.enter_context(shown())
         cluster = stack.enter_context(connected(bootstrap_server, config, None, TIMEOUT_MS))
         looks = asking.looks(cluster, group, watch_s, tell, time.sleep)
         since_ms = int((time.time() - history_s) * 1_000)
