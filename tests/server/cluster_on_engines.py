@@ -50,7 +50,7 @@ TTL_MS = 1_500
 TTL_S = TTL_MS / 1_000
 TRANSACTION_PARTITIONS = 6
 TOPIC = "orders"
-TOPIC_PARTITIONS = 2
+TOPIC_PARTITIONS = 16
 CLIENTS = 4
 GROUPS = 6
 LOADED = PARTITIONS - 2
@@ -304,28 +304,28 @@ class Client:
     def make_topic(self, server: int) -> None:
         self._ask(server, peer.metadata(TOPIC))
 
-    def commit(self, group: str, partition: int) -> bool:
+    def commit(self, group: str, *partitions: int) -> bool:
         """One attempt at the server that answered last. Whether it was acknowledged."""
-        server = self.owners.setdefault(group, 0)
-        value = self.history.begin((group, partition), time.monotonic())
-        answer = self._ask(server, peer.commit(group, {partition: value}, topic=TOPIC))
+        server, began = self.owners.setdefault(group, 0), time.monotonic()
+        values = {partition: self.history.begin((group, partition), began) for partition in partitions}
+        answer = self._ask(server, peer.commit(group, values, topic=TOPIC))
         is_written = answer is not None and peer.committed(answer) == {NONE}
         if is_written:
-            self.history.acknowledge((group, partition), value, time.monotonic())
+            ended = time.monotonic()
+            for partition, value in values.items():
+                self.history.acknowledge((group, partition), value, ended)
         self._learn(group, server, is_written)
         return is_written
 
-    def fetch(self, group: str, partition: int) -> bool:
+    def fetch(self, group: str, *partitions: int) -> bool:
         """One attempt, as a commit."""
-        server = self.owners.setdefault(group, 0)
-        begin = time.monotonic()
-        answer = self._ask(server, peer.fetch(group, [partition], topic=TOPIC))
-        if answer is None:
-            self._learn(group, server, False)
-            return False
-        error, offsets = peer.fetched(answer)
+        server, began = self.owners.setdefault(group, 0), time.monotonic()
+        answer = self._ask(server, peer.fetch(group, list(partitions), topic=TOPIC))
+        error, offsets = (None, {}) if answer is None else peer.fetched(answer)
         if error == NONE:
-            self.history.fetch((group, partition), offsets[partition], begin, time.monotonic())
+            ended = time.monotonic()
+            for partition in partitions:
+                self.history.fetch((group, partition), offsets[partition], began, ended)
         self._learn(group, server, error == NONE)
         return error == NONE
 
@@ -350,8 +350,9 @@ def read_all(fleet: Fleet, history: History, groups: list[str]) -> None:
     client = Client(fleet, history)
     for group in groups:
         client.until(partial(client.commit, group, 0), f"{group} is committed")
-    for group, number in sorted({*itertools.product(groups, range(TOPIC_PARTITIONS)), *history.keys()}):
-        client.until(partial(client.fetch, group, number), f"{group} is fetched")
+    keys = history.keys()
+    for group in sorted({*groups, *(group for group, _ in keys)}):
+        client.until(partial(client.fetch, group, *range(TOPIC_PARTITIONS)), f"{group} is fetched")
     client.close()
 
 
@@ -363,8 +364,9 @@ def load(fleet: Fleet, history: History, groups: list[str]) -> Iterator[None]:
     def work(seed: int) -> None:
         chance, client = random.Random(seed), Client(fleet, history)
         while not over.is_set():
-            group, number = chance.choice(groups), chance.randrange(TOPIC_PARTITIONS)
-            answered = client.commit(group, number) if chance.random() < 0.5 else client.fetch(group, number)
+            attempt = client.commit if chance.random() < 0.5 else client.fetch
+            numbers = chance.sample(range(TOPIC_PARTITIONS), chance.randint(1, TOPIC_PARTITIONS))
+            answered = attempt(chance.choice(groups), *numbers)
             over.wait(0.002 if answered else 0.02)
         client.close()
 
