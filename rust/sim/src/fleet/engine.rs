@@ -11,7 +11,7 @@ use rota_engine::{
     Beat, Body, CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce,
     Outcome, PartitionId, Prev, Request, Ticket, View,
     node::{Phase, Reason},
-    requests::{Appended, Claimed, Content, Register, Registered},
+    requests::{Append, Appended, Claimed, Content, PutChunk, Register, Registered},
 };
 use rota_member::Answer;
 
@@ -22,6 +22,7 @@ use super::{
     log::{AppendNumber, InFlight},
     promises::{Place, Waiting},
     shape::APPEND_MS,
+    snapshots::{all_numbers, epoch_of},
 };
 
 const TTL_MS: u64 = 5_000;
@@ -47,9 +48,9 @@ pub struct Engine {
 
 /// A node's side.
 #[derive(Default)]
-struct Link {
+pub(super) struct Link {
     /// `None`: the process is down, or has not joined.
-    machine: Option<Node>,
+    pub(super) machine: Option<Node>,
     last_ticket: u64,
     /// Appends that the machine has: which ones, and since when.
     appends: BTreeMap<Ticket, (usize, AppendNumber, u64)>,
@@ -62,7 +63,7 @@ struct Link {
 }
 
 impl Link {
-    fn suffers(&self, kind: Kind, now_ms: u64) -> bool {
+    pub(super) fn suffers(&self, kind: Kind, now_ms: u64) -> bool {
         self.until_ms.get(&kind).is_some_and(|until_ms| now_ms < *until_ms)
     }
 
@@ -80,7 +81,7 @@ fn node_id(node: usize) -> NodeId {
 }
 
 /// The appends that an entry has.
-fn numbers(bytes: &[u8]) -> impl Iterator<Item = AppendNumber> {
+pub(super) fn numbers(bytes: &[u8]) -> impl Iterator<Item = AppendNumber> {
     bytes.chunks_exact(8).map(|one| AppendNumber(u64::from_be_bytes(one.try_into().expect("eight bytes"))))
 }
 
@@ -111,13 +112,13 @@ impl Engine {
         self.links[node].until_ms.get(&Kind::NodePause).copied().filter(|until_ms| now_ms < *until_ms)
     }
 
-    fn of(&self, partition: PartitionId) -> Option<&rota_engine::Log> {
+    pub(super) fn of(&self, partition: PartitionId) -> Option<&rota_engine::Log> {
         self.memory.store().logs.get(&partition)
     }
 }
 
 impl Fleet {
-    fn link(&mut self, node: usize) -> Option<&mut Link> {
+    pub(super) fn link(&mut self, node: usize) -> Option<&mut Link> {
         Some(&mut self.engine.as_mut()?.links[node])
     }
 
@@ -163,6 +164,7 @@ impl Fleet {
             let event = if self.owners[partition] == node { Event::Acquire(id) } else { Event::Release(id) };
             self.step(node, event);
         }
+        self.begin_snapshots(node);
     }
 
     fn join(&mut self, node: usize) {
@@ -192,7 +194,7 @@ impl Fleet {
         }
     }
 
-    fn step(&mut self, node: usize, event: Event) {
+    pub(super) fn step(&mut self, node: usize, event: Event) {
         let now_ms = self.nodes[node].clock.shows(self.now_ms).mono_ms;
         let Some(Link { machine: Some(machine), .. }) = self.link(node) else { return };
         let mut commands = Vec::new();
@@ -205,8 +207,9 @@ impl Fleet {
     fn carry_out(&mut self, node: usize, command: Command) {
         match command {
             Command::Send(call, request) => self.send_call(node, call, request),
-            Command::Loaded { partition, epoch, entries, .. } => {
-                let found = entries.iter().flat_map(|(_, entry)| numbers(&entry.bytes)).collect();
+            Command::Loaded { partition, epoch, upto, chunks, entries } => {
+                let entries = entries.iter().map(|(base_offset, entry)| (*base_offset, &entry.bytes[..]));
+                let found = all_numbers(chunks.iter().map(|chunk| &chunk[..]), upto, entries);
                 self.engine_loaded(node, partition.0 as usize, epoch, found);
             }
             Command::Applied { tickets, .. } => tickets.iter().for_each(|ticket| self.ends(node, *ticket, None)),
@@ -227,7 +230,8 @@ impl Fleet {
                 self.violated("E3", format!("partition {}: {damage:?}", partition.0));
             }
             Command::Stopped(stop) => self.violated("E6", format!("node {node} stops: {stop:?}")),
-            Command::Read(..) | Command::SnapshotDone(..) | Command::Released(_) => {}
+            Command::SnapshotDone(..) => self.effective(Kind::Snapshots),
+            Command::Read(..) | Command::Released(_) => {}
         }
     }
 
@@ -261,12 +265,7 @@ impl Fleet {
         link.last_ticket += 1;
         let ticket = Ticket(link.last_ticket);
         link.appends.insert(ticket, (partition, number, now_ms));
-        let machine = link.machine.as_ref();
-        let epoch =
-            machine.and_then(|machine| match machine.inspect().partitions.get(&PartitionId(partition as i32)) {
-                Some(Phase::Serving(serving)) => Some(serving.token.epoch.0 as u32),
-                _ => None,
-            });
+        let epoch = link.machine.as_ref().and_then(|machine| epoch_of(machine, PartitionId(partition as i32)));
         // A coordinator of an earlier epoch does not know what came since.
         if epoch != Some(by.epoch) {
             return self.ends(by.node, ticket, Some(ErrorCode::NotLeaderOrFollower));
@@ -464,17 +463,28 @@ impl Fleet {
 impl Planted {
     /// Another request than the one that was sent, as an engine with a bug would carry it out.
     fn twist_call(self, engine: &Engine, request: &Request) -> Option<Request> {
-        let (Planted::EngineWithoutFence, Body::Append(append)) = (self, &request.body) else { return None };
-        let part = *engine.memory.store().view.parts.get(&append.partition)?;
-        let newest = engine.of(append.partition)?.entries.last_key_value()?;
-        if part == append.token.part() {
-            return None;
-        }
-        let mut append = append.clone();
-        append.token.epoch = part.epoch;
-        (append.token.node, append.token.incarnation) = (part.node, part.incarnation);
-        append.base_offset = newest.0 + newest.1.value.count;
-        append.prev = Prev::Entry(*newest.0, newest.1.revision);
-        Some(Request { history: request.history, body: Body::Append(append) })
+        let body = match (self, &request.body) {
+            (Planted::EngineWithoutFence, Body::Append(append)) => Body::Append(unfenced(engine, append)?),
+            (Planted::ChunkWithoutContent, Body::Chunk(chunk)) => {
+                Body::Chunk(PutChunk { bytes: Vec::new(), ..chunk.clone() })
+            }
+            _ => return None,
+        };
+        Some(Request { history: request.history, body })
     }
+}
+
+/// The append of an earlier owner as one of the owner.
+fn unfenced(engine: &Engine, append: &Append) -> Option<Append> {
+    let part = *engine.memory.store().view.parts.get(&append.partition)?;
+    let newest = engine.of(append.partition)?.entries.last_key_value()?;
+    if part == append.token.part() {
+        return None;
+    }
+    let mut append = append.clone();
+    append.token.epoch = part.epoch;
+    (append.token.node, append.token.incarnation) = (part.node, part.incarnation);
+    append.base_offset = newest.0 + newest.1.value.count;
+    append.prev = Prev::Entry(*newest.0, newest.1.revision);
+    Some(append)
 }

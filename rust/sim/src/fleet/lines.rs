@@ -54,6 +54,7 @@ impl Fleet {
                 (format!("n{node}"), "call", format!("{}{twin}", called(&request.body)))
             }
             Happening::CallEnds { node, outcome, .. } => (format!("n{node}"), "call-ends", ended(outcome).to_owned()),
+            Happening::Snapshot { node, content, .. } => (format!("n{node}"), "snapshot", content.to_string()),
             Happening::Shown { node, view, .. } => {
                 (format!("n{node}"), "shown", format!("revision {}", view.revision.0))
             }

@@ -33,6 +33,7 @@ mod queue;
 pub mod seeds;
 mod sessions;
 pub mod shape;
+mod snapshots;
 pub mod timeline;
 mod wires;
 
@@ -62,6 +63,7 @@ use protocols::Protocol;
 use queue::Queue;
 use sessions::Sessions;
 use shape::Shape;
+use snapshots::Content;
 use timeline::{Life, Timeline};
 use wires::{Wire, WireId};
 
@@ -180,6 +182,7 @@ enum Happening {
     Turn { node: usize, life: u32 },
     Call { node: usize, life: u32, call: Option<CallId>, request: Arc<rota_engine::Request> },
     CallEnds { node: usize, life: u32, call: CallId, outcome: Box<Outcome> },
+    Snapshot { node: usize, life: u32, content: Content },
     Shown { node: usize, life: u32, view: Arc<View> },
     Resume { node: usize },
     Plan,
@@ -381,6 +384,7 @@ impl Fleet {
             | Happening::Topic { node, .. }
             | Happening::Turn { node, .. }
             | Happening::CallEnds { node, .. }
+            | Happening::Snapshot { node, .. }
             | Happening::Shown { node, .. } => *node,
             Happening::AppendEnds { partition, number } => self.logs[*partition].in_flight.get(number)?.node,
             _ => return None,
@@ -419,6 +423,11 @@ impl Fleet {
             Happening::CallEnds { node, life, call, outcome } => {
                 if self.nodes[node].life == life {
                     self.call_ends(node, call, *outcome);
+                }
+            }
+            Happening::Snapshot { node, life, content } => {
+                if self.nodes[node].life == life {
+                    self.snapshot(node, content);
                 }
             }
             Happening::Shown { node, life, view } => {

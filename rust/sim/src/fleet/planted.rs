@@ -51,6 +51,8 @@ bugs! {
     ReleasedIsServed = "released-is-served", "a node serves what it has released (--cluster)";
     UnknownIsWritten = "unknown-is-written", "an append of unknown outcome is taken for written (--cluster)";
     UnknownIsRefused = "unknown-is-refused", "an append of unknown outcome is taken for refused (--cluster)";
+    SnapshotSkips = "snapshot-skips", "a snapshot counts for what was written while it was made (--cluster)";
+    ChunkWithoutContent = "chunk-without-content", "the engine loses the content of a snapshot's chunk (--cluster)";
 }
 
 impl Planted {
