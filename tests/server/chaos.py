@@ -28,7 +28,9 @@ from pathlib import Path
 
 from harness import small_disk
 from harness.postgres import Postgres
-from rota.cluster.looking import members
+from rota import RotaError
+from rota.cluster.looking import image, members
+from rota.demo.cluster import offsets_partition
 from tests.clients.eventually import eventually
 from tests.server import cluster_on_engines as cluster
 from tests.server import second_opinion
@@ -54,6 +56,8 @@ class Scene:
     history: History
     chance: random.Random
     era: int
+    clients: list[Client] = field(default_factory=list)
+    """The load."""
     probes: Iterator[int] = field(default_factory=itertools.count)
     found: list[str] = field(default_factory=list)
     """What a fault saw that must not be."""
@@ -80,6 +84,15 @@ class Scene:
 
         return eventually(leading, READY_WITHIN_S, "a member leads")[0]
 
+    def in_engine(self) -> list[str]:
+        """What the engine has of partitions and of itself."""
+        operator = self.fleet.operator()
+        try:
+            rows = [str(row) for row in image(operator).partitions]
+        except RotaError as error:
+            rows = [str(error)]
+        return [*rows, *map(str, members(operator))]
+
 
 # ---- faults of processes
 
@@ -105,7 +118,7 @@ def rolling_restart(scene: Scene) -> None:
     """Every server, one after the other, each when all groups answer."""
     for at in range(cluster.SERVERS):
         terminate(scene, at)
-        await_answers(scene)
+        await_answers(scene, f"after server {at + 1} has started again")
 
 
 def pause(scene: Scene, ttls: float = 0.5) -> None:
@@ -392,15 +405,22 @@ class Result:
         }
 
 
-def await_answers(scene: Scene) -> float:
+def await_answers(scene: Scene, when: str) -> float:
     """Waits until all groups under load have acknowledged a commit that begins now. Returns the seconds it took."""
     began = time.monotonic()
     groups = cluster.names(scene.era, cluster.GROUPS, is_loaded=True)
 
-    def is_answered() -> bool:
-        return all(scene.history.last_commit(group) >= began for group in groups)
+    def silent() -> list[str]:
+        return [group for group in groups if scene.history.last_commit(group) < began]
 
-    eventually(is_answered, READY_WITHIN_S, "all groups answer", scene.fleet.logs)
+    def detail() -> str:
+        lines = [
+            f"{group}, partition {offsets_partition(group)}: {[client.refusals.get(group) for client in scene.clients]}"
+            for group in silent()
+        ]
+        return "\n".join([*lines, *scene.in_engine(), scene.fleet.logs()])
+
+    eventually(lambda: not silent(), READY_WITHIN_S, f"all groups answer {when}", detail)
     return time.monotonic() - began
 
 
@@ -431,11 +451,11 @@ def play(
         scene = Scene(fleet, History(), chance, era)
         groups = cluster.names(era, cluster.GROUPS, is_loaded=True)
         cluster.read_all(fleet, scene.history, groups)
-        with cluster.load(fleet, scene.history, groups):
+        with cluster.load(fleet, scene.history, groups) as scene.clients:
             for name in itertools.islice(kinds, min(ERA, count - len(result.struck))):
-                await_answers(scene)
+                await_answers(scene, f"before {name}")
                 faults[name](scene)
-                took = await_answers(scene)
+                took = await_answers(scene, f"after {name}")
                 result.struck.append((name, took))
                 result.violations = scene.history.violations() + fleet.stopped() + scene.found
                 done = result.acknowledged + scene.history.acknowledged()

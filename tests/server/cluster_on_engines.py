@@ -283,6 +283,8 @@ class Client:
         self.fleet = fleet
         self.history = history
         self.owners: dict[str, int] = {}
+        self.refusals: dict[str, str] = {}
+        """What was last answered to a commit that was not acknowledged, and by which server."""
         self._answer_within_s = answer_within_s
         self._connections: dict[int, Connection] = {}
 
@@ -309,8 +311,11 @@ class Client:
         server, began = self.owners.setdefault(group, 0), time.monotonic()
         values = {partition: self.history.begin((group, partition), began) for partition in partitions}
         answer = self._ask(server, peer.commit(group, values, topic=TOPIC))
-        is_written = answer is not None and peer.committed(answer) == {NONE}
-        if is_written:
+        errors = None if answer is None else peer.committed(answer)
+        is_written = errors == {NONE}
+        if not is_written:
+            self.refusals[group] = f"server {server + 1}: {errors or 'no answer'}"
+        else:
             ended = time.monotonic()
             for partition, value in values.items():
                 self.history.acknowledge((group, partition), value, ended)
@@ -357,12 +362,13 @@ def read_all(fleet: Fleet, history: History, groups: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def load(fleet: Fleet, history: History, groups: list[str]) -> Iterator[None]:
-    """Clients commit to these groups and fetch meanwhile."""
+def load(fleet: Fleet, history: History, groups: list[str]) -> Iterator[list[Client]]:
+    """Clients commit to these groups and fetch meanwhile. What failed in one of them is raised at the end."""
     over = threading.Event()
+    clients = [Client(fleet, history) for _ in range(CLIENTS)]
 
-    def work(seed: int) -> None:
-        chance, client = random.Random(seed), Client(fleet, history)
+    def work(seed: int, client: Client) -> None:
+        chance = random.Random(seed)
         while not over.is_set():
             attempt = client.commit if chance.random() < 0.5 else client.fetch
             numbers = chance.sample(range(TOPIC_PARTITIONS), chance.randint(1, TOPIC_PARTITIONS))
@@ -371,10 +377,10 @@ def load(fleet: Fleet, history: History, groups: list[str]) -> Iterator[None]:
         client.close()
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        working = [pool.submit(work, seed) for seed in range(CLIENTS)]
+        working = [pool.submit(work, seed, client) for seed, client in enumerate(clients)]
         try:
-            yield
+            yield clients
         finally:
             over.set()
-        for each in working:
-            each.result()
+            for each in working:
+                each.result()
