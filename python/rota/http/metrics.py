@@ -212,6 +212,9 @@ def _cluster(cluster: Cluster, counts: dict[str, Any]) -> Iterator[Metric]:
         "rota_cluster_handovers", "Partitions that this server took, gave up and lost.", labels=["kind"]
     )
     yield _labelled(handovers, dict.fromkeys(("taken", "given_up", "lost"), 0) | counts["handovers"])
+    snapshots = CounterMetricFamily("rota_cluster_snapshots", "Snapshots of partitions that this server has written.")
+    snapshots.add_metric([], counts["snapshots"])
+    yield snapshots
     yield _timed(counts, "rota_engine_append_seconds", "appends", "Calls that append to the engine.")
     outcomes = CounterMetricFamily(
         "rota_engine_appends", "Attempts to append to a partition in the engine, by outcome.", labels=["outcome"]

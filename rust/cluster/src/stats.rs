@@ -36,6 +36,8 @@ pub struct ClusterStats {
     pub outcomes: BTreeMap<&'static str, u64>,
     /// Partitions that came and went.
     pub handovers: BTreeMap<&'static str, u64>,
+    /// Snapshots that are complete.
+    pub snapshots: u64,
     /// The space of the engine's fullest member, when it was asked last.
     pub space: Option<Used>,
 }

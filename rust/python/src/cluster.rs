@@ -253,12 +253,13 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
 
 /// Returns the counts of a server's work with its engine.
 pub fn counted<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py, PyDict>> {
-    let ClusterStats { appends, outcomes, handovers, space: _ } = cluster.stats();
+    let ClusterStats { appends, outcomes, handovers, snapshots, space: _ } = cluster.stats();
     let counts = PyDict::new(py);
     counts.set_item("bounds", BOUNDS_SECONDS)?;
     counts.set_item("appends", (appends.counts, appends.sum_seconds))?;
     counts.set_item("outcomes", outcomes)?;
     counts.set_item("handovers", handovers)?;
+    counts.set_item("snapshots", snapshots)?;
     Ok(counts)
 }
 

@@ -463,7 +463,8 @@ impl<'c> Running<'c> {
             Command::Applied { base_offset, tickets, partition } => self.applied(partition, base_offset, &tickets),
             Command::Refused(ticket, refusal) => self.refused(ticket, refusal),
             // Reads are gated by the session. What the node owns afterwards says the rest.
-            Command::Read(..) | Command::Unload(..) | Command::SnapshotDone(..) | Command::Released(_) => {}
+            Command::SnapshotDone(..) => self.shared.count(|stats| stats.snapshots += 1),
+            Command::Read(..) | Command::Unload(..) | Command::Released(_) => {}
             Command::Stopped(stop) => {
                 eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop));
             }
