@@ -142,6 +142,7 @@ def test_metrics_and_health_are_those_of_the_cluster(two: list[rota.Server]) -> 
         assert found["rota_cluster_owned_partitions", ""] == len(owned) > 0
         epochs = {name[1]: epoch for name, epoch in found.items() if name[0] == "rota_cluster_epoch"}
         assert epochs == {str(at): cluster_of(one).partitions[at].epoch for at in owned}
+        assert found["rota_cluster_snapshots_total", ""] == 0
         taken, given = (found["rota_cluster_handovers_total", kind] for kind in ("taken", "given_up"))
         of_transactions = [row for row in cluster_of(one).transaction_partitions if row.owner == node_id]
         assert taken - given == len(owned) + len(of_transactions)

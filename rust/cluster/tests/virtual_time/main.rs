@@ -361,6 +361,7 @@ fn a_long_tail_becomes_a_snapshot_with_what_is_newest() {
                 + log.entries.values().map(|e| e.value.bytes.len()).sum::<usize>()
         });
         assert!(bytes < 2_000_000, "{bytes}");
+        assert!(scene.processes[&1].host.stats().snapshots > 0);
         scene.kill(1);
         scene.start(1);
         scene.until(2 * TTL_MS, Scene::all_answer).await;
