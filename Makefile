@@ -59,7 +59,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-space bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -256,6 +256,12 @@ bench-cluster: wheel ## time takeovers and commits of several servers over etcd,
 	cargo build --quiet --release -p rota-benches --example commit_load
 	cargo build --quiet --release -p rota-etcd --example floor
 	build/bench/bin/python -m benches.cluster $(BENCH_ARGS)
+
+bench-space: wheel ## commit 10,000 times a second for an hour: etcd's file, and commits beside its compaction and snapshots (BENCH_ARGS='--partitions 8'; etcd)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-benches --example commit_load
+	build/bench/bin/python -m benches.engine_space $(BENCH_ARGS)
 
 bench-availability: wheel ## the table of high availability: etcd, PostgreSQL and Kafka, release build (10 min; BENCH_ARGS='etcd --rounds 5')
 	$(PYTHON) -m venv build/bench

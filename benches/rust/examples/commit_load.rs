@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! commit_load run HOST:PORT CONNECTIONS SECONDS     every connection commits one offset of a group of its own
+//! commit_load steady HOST:PORT CONNECTIONS KEYS RATE SECONDS   so many commits a second, of KEYS groups in turn; a line
+//!                                                             of JSON for each second
 //! commit_load fill HOST:PORT GROUPS PARTITIONS      every group commits once, for all partitions
 //! commit_load floor DIR SECONDS                     4 KiB written in place and synced, again and again
 //! ```
@@ -11,6 +13,7 @@
 use std::{
     env, error, fs,
     io::{self, Seek, SeekFrom, Write},
+    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
@@ -18,6 +21,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::mpsc::{UnboundedSender, unbounded_channel},
     task::JoinSet,
 };
 
@@ -122,6 +126,71 @@ async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String>
     ))
 }
 
+/// One connection's share of the commits, each at its time. Microseconds from that time to the answer, by second.
+async fn keep_pace(
+    mut client: TcpStream,
+    keys: Range<usize>,
+    pause: Duration,
+    began: Instant,
+    seconds: usize,
+    told: UnboundedSender<(usize, u32)>,
+) -> Outcome<()> {
+    let (mut due, mut answer) = (began, Vec::new());
+    for (offset, key) in keys.cycle().enumerate() {
+        tokio::time::sleep_until(due.into()).await;
+        let second = due.duration_since(began).as_secs() as usize;
+        if second >= seconds {
+            break;
+        }
+        let group = format!("load-{key}");
+        let code = ask(&mut client, &commit(&group, 1, offset as i64), &mut answer).await?;
+        if code != 0 {
+            return Err(format!("a commit of `{group}` was answered {code}").into());
+        }
+        told.send((second, due.elapsed().as_micros() as u32))?;
+        due += pause;
+    }
+    Ok(())
+}
+
+async fn steady(address: &str, connections: usize, keys: usize, rate: f64, seconds: usize) -> Outcome<()> {
+    let mut clients = Vec::new();
+    for at in 0..connections {
+        clients.push(ready(address, &format!("load-{}", keys * at / connections)).await?);
+    }
+    let (began, pause) = (Instant::now(), Duration::from_secs_f64(connections as f64 / rate));
+    let (told, mut heard) = unbounded_channel();
+    let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
+    for (at, client) in clients.into_iter().enumerate() {
+        let (first, told) = (keys * at / connections, told.clone());
+        let begin = began + pause.mul_f64(at as f64 / connections as f64);
+        tasks.spawn(keep_pace(client, first..keys * (at + 1) / connections, pause, begin, seconds, told));
+    }
+    drop(told);
+    let mut took: Vec<Vec<u32>> = vec![Vec::new(); seconds];
+    let mut next = 0;
+    while let Some((second, micros)) = heard.recv().await {
+        took[second].push(micros);
+        // No commit of a second is answered much later than in the one after the next.
+        while next + 2 < second {
+            println!("{}", of_second(next, &mut took[next]));
+            next += 1;
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    (next..seconds).for_each(|second| println!("{}", of_second(second, &mut took[second])));
+    Ok(())
+}
+
+fn of_second(second: usize, took: &mut [u32]) -> String {
+    took.sort_unstable();
+    let quantile = |share: usize| took.get(took.len() * share / 100).copied().unwrap_or(0);
+    let (p50, p99, most) = (quantile(50), quantile(99), took.last().copied().unwrap_or(0));
+    format!(r#"{{"second": {second}, "commits": {}, "p50_us": {p50}, "p99_us": {p99}, "max_us": {most}}}"#, took.len())
+}
+
 async fn fill(address: &str, groups: usize, partitions: i32) -> Outcome<String> {
     let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
     for first in 0..FILLING_CONNECTIONS {
@@ -172,14 +241,18 @@ fn main() -> Outcome<()> {
         ["run", address, connections, seconds] => {
             runtime.block_on(run(address, connections.parse()?, seconds.parse()?))?
         }
+        ["steady", address, connections, keys, rate, seconds] => {
+            let (connections, keys) = (connections.parse()?, keys.parse()?);
+            return runtime.block_on(steady(address, connections, keys, rate.parse()?, seconds.parse()?));
+        }
         ["fill", address, groups, partitions] => {
             runtime.block_on(fill(address, groups.parse()?, partitions.parse()?))?
         }
         ["floor", dir, seconds] => floor(Path::new(dir), seconds.parse()?)?,
         _ => {
-            return Err(
-                "run HOST:PORT CONNECTIONS SECONDS | fill HOST:PORT GROUPS PARTITIONS | floor DIR SECONDS".into()
-            );
+            return Err("run HOST:PORT CONNECTIONS SECONDS | steady HOST:PORT CONNECTIONS KEYS RATE SECONDS | \
+                 fill HOST:PORT GROUPS PARTITIONS | floor DIR SECONDS"
+                .into());
         }
     };
     println!("{line}");
