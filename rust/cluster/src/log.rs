@@ -35,7 +35,6 @@ const REQUEST_TIMED_OUT: i16 = 7;
 /// The content of a partition as the engine had it when its owner loaded it.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub epoch: Epoch,
     /// The first offset that the partition had at the end.
     pub end: i64,
     /// Chunks of the snapshot, then entries: each has whole batches, and the offset of the first one.
@@ -45,26 +44,53 @@ pub(crate) struct Loaded {
 /// What host and log share.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
-    loaded: Mutex<BTreeMap<PartitionId, Arc<Loaded>>>,
+    content: Mutex<Content>,
     /// Bytes of appends that have not ended.
     pub waiting_bytes: AtomicUsize,
 }
 
+/// A node may load a partition again while the serving thread still reads what the load before has found.
+#[derive(Debug, Default)]
+struct Content {
+    loaded: BTreeMap<(PartitionId, Epoch), Arc<Loaded>>,
+    /// Under which epoch each partition was opened last: reads are of this one.
+    opened: BTreeMap<PartitionId, Epoch>,
+}
+
 impl Shelf {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Arc<Loaded>>> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn put(&self, partition: PartitionId, loaded: Loaded) {
-        self.lock().insert(partition, Arc::new(loaded));
+    pub fn put(&self, partition: PartitionId, epoch: Epoch, loaded: Loaded) {
+        self.lock().loaded.insert((partition, epoch), Arc::new(loaded));
     }
 
-    pub fn remove(&self, partition: PartitionId) {
-        self.lock().remove(&partition);
+    pub fn remove(&self, partition: PartitionId, epoch: Epoch) {
+        self.lock().loaded.remove(&(partition, epoch));
     }
 
-    pub fn of(&self, partition: PartitionId) -> Option<Arc<Loaded>> {
-        self.lock().get(&partition).cloned()
+    /// The end of what a node has loaded under an epoch.
+    pub fn end(&self, partition: PartitionId, epoch: Epoch) -> Option<i64> {
+        Some(self.lock().loaded.get(&(partition, epoch))?.end)
+    }
+
+    fn open(&self, partition: PartitionId, epoch: Epoch) {
+        self.lock().opened.insert(partition, epoch);
+    }
+
+    fn opened(&self, partition: PartitionId) -> Option<Arc<Loaded>> {
+        let content = self.lock();
+        let epoch = content.opened.get(&partition)?;
+        content.loaded.get(&(partition, *epoch)).cloned()
+    }
+
+    /// It was read to its end, by the load that it was kept for.
+    fn was_read(&self, partition: PartitionId) {
+        let mut content = self.lock();
+        if let Some(epoch) = content.opened.get(&partition).copied() {
+            content.loaded.remove(&(partition, epoch));
+        }
     }
 }
 
@@ -110,6 +136,7 @@ impl ClusterLog {
 
 impl FencedLog<Vec<LogRecord>> for ClusterLog {
     fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>) {
+        self.shelf.open(PartitionId(partition), Epoch(epoch));
         let message = Message::Open(PartitionId(partition), Epoch(epoch), Arc::clone(to));
         if self.host.send(message).is_err() {
             let result = Err(LogError::NotOpen { partition });
@@ -128,7 +155,7 @@ impl FencedLog<Vec<LogRecord>> for ClusterLog {
     }
 
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError> {
-        let loaded = self.shelf.of(PartitionId(partition)).ok_or(LogError::NotOpen { partition })?;
+        let loaded = self.shelf.opened(PartitionId(partition)).ok_or(LogError::NotOpen { partition })?;
         let parts = &loaded.parts;
         // The part that has `from`, or the first one after it: compaction leaves gaps.
         let first = parts.partition_point(|(base_offset, _)| *base_offset <= from).saturating_sub(1);
@@ -145,8 +172,7 @@ impl FencedLog<Vec<LogRecord>> for ClusterLog {
             visited_bytes += if next > from { bytes.len() } else { 0 };
         }
         if next == from {
-            // It was read to its end, by the load that it was kept for.
-            self.shelf.remove(PartitionId(partition));
+            self.shelf.was_read(PartitionId(partition));
         }
         Ok(next)
     }
@@ -154,5 +180,65 @@ impl FencedLog<Vec<LogRecord>> for ClusterLog {
     /// The engine has the records, and nothing here keeps their number.
     fn end(&self, partition: i32) -> Result<i64, LogError> {
         Err(LogError::NotOpen { partition })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_log::{BatchKind, encode_append};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    const P: PartitionId = PartitionId(3);
+
+    fn log() -> (ClusterLog, Arc<Completions>) {
+        let (host, _messages) = unbounded_channel();
+        let log = ClusterLog { shelf: Arc::default(), host, partitions: 4, batch_bytes_max: 1 << 20 };
+        (log, Completions::new(|| ()))
+    }
+
+    fn one(value: &str) -> Loaded {
+        let record = LogRecord { key: b"k".to_vec(), value: Some(value.as_bytes().to_vec()) };
+        Loaded { end: 1, parts: vec![(0, Vec::from(encode_append(BatchKind::Plain, 0, &[record])))] }
+    }
+
+    /// The values of a slice, and the offset after it.
+    fn slice(log: &ClusterLog, from: i64) -> Result<(Vec<String>, i64), LogError> {
+        let mut values = Vec::new();
+        let visit = &mut |record: RecordInPlace<'_>| {
+            values.push(String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned());
+        };
+        let next = log.read(P.0, from, visit)?;
+        Ok((values, next))
+    }
+
+    #[test]
+    fn what_is_loaded_again_waits_until_it_is_opened() {
+        let (log, to) = log();
+        log.shelf.put(P, Epoch(5), one("old"));
+        assert!(slice(&log, 0).is_err(), "it was not opened");
+        log.open(P.0, 5, &to);
+        assert_eq!(slice(&log, 0).unwrap(), (vec!["old".to_owned()], 1));
+        // The node has lost the partition, and has it again.
+        log.shelf.put(P, Epoch(6), one("new"));
+        assert_eq!(slice(&log, 1).unwrap(), (Vec::new(), 1), "the load of epoch 5 ends");
+        log.open(P.0, 6, &to);
+        assert_eq!(slice(&log, 0).unwrap(), (vec!["new".to_owned()], 1));
+        assert_eq!(slice(&log, 1).unwrap(), (Vec::new(), 1));
+        assert!(matches!(slice(&log, 0), Err(LogError::NotOpen { partition: 3 })), "it was read");
+    }
+
+    #[test]
+    fn what_a_node_has_lost_is_gone_and_nothing_else() {
+        let (log, to) = log();
+        log.shelf.put(P, Epoch(5), one("old"));
+        log.shelf.put(P, Epoch(6), one("new"));
+        log.shelf.remove(P, Epoch(5));
+        assert_eq!((log.shelf.end(P, Epoch(5)), log.shelf.end(P, Epoch(6))), (None, Some(1)));
+        log.open(P.0, 5, &to);
+        assert!(slice(&log, 0).is_err());
+        log.open(P.0, 6, &to);
+        assert_eq!(slice(&log, 0).unwrap().0, ["new"]);
     }
 }

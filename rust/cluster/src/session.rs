@@ -97,6 +97,11 @@ impl Session {
         }
     }
 
+    /// Whether the node has lost a partition, which the serving thread has yet to follow.
+    pub fn has_lost(&self, partition: PartitionId, epoch: Epoch) -> bool {
+        self.mail().changes.contains(&Change::Lose(partition, epoch))
+    }
+
     /// The serving thread has unloaded a partition by itself, because the session was over.
     pub fn dropped(&self, partition: PartitionId, epoch: Epoch) {
         // The host may have ended.
@@ -150,12 +155,15 @@ mod tests {
         session.post([], 20);
         session.post([Change::Lose(PartitionId(3), Epoch(1))], 100);
         assert!(!session.is_valid(), "the partition is not unloaded yet");
+        assert!(session.has_lost(PartitionId(3), Epoch(1)));
+        assert!(!session.has_lost(PartitionId(3), Epoch(2)));
         let mut seen = Vec::new();
         session.follow(|change| {
             assert!(!session.is_valid());
             seen.push(change);
         });
         assert_eq!(seen, [Change::Lose(PartitionId(3), Epoch(1))]);
+        assert!(!session.has_lost(PartitionId(3), Epoch(1)));
         assert!(session.is_valid());
     }
 

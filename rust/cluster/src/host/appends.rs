@@ -99,10 +99,9 @@ impl Running<'_> {
         match self.node.inspect().partitions.get(&partition) {
             Some(Phase::Loading(token)) if token.epoch == epoch => self.opens.push((partition, epoch, to)),
             Some(Phase::Serving(serving)) if serving.token.epoch == epoch => {
-                let end =
-                    self.shared.shelf.of(partition).filter(|loaded| loaded.epoch == epoch).map(|loaded| loaded.end);
                 // A partition is loaded once under each epoch.
-                let result = end.ok_or(LogError::NotOpen { partition: partition.0 });
+                let result =
+                    self.shared.shelf.end(partition, epoch).ok_or(LogError::NotOpen { partition: partition.0 });
                 to.put([Completion { partition: partition.0, epoch: epoch.0, operation: Operation::Open, result }]);
             }
             _ => refuse_open(partition, epoch, &to),

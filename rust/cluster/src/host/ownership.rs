@@ -43,7 +43,7 @@ impl Running<'_> {
         let end = entries.last().map_or(upto, |(base_offset, entry)| upto.max(base_offset + entry.count));
         let chunks = chunks.into_iter().map(|chunk| (first_offset(&chunk), chunk));
         let entries = entries.into_iter().map(|(base_offset, entry)| (base_offset, entry.bytes));
-        self.shared.shelf.put(partition, Loaded { epoch, end, parts: chunks.chain(entries).collect() });
+        self.shared.shelf.put(partition, epoch, Loaded { end, parts: chunks.chain(entries).collect() });
     }
 
     /// The serving thread has unloaded a partition: its session was over on its clock.
@@ -64,7 +64,7 @@ impl Running<'_> {
             };
             owned.filter_map(|(partition, phase)| Some((*partition, token(phase)?))).collect()
         };
-        let mut changes = Vec::new();
+        let (mut changes, mut forgotten) = (Vec::new(), Vec::new());
         if owned != self.served {
             let lost = self.served.iter().filter(|(partition, epoch)| owned.get(partition) != Some(epoch));
             changes.extend(lost.map(|(partition, epoch)| Change::Lose(*partition, *epoch)));
@@ -74,12 +74,17 @@ impl Running<'_> {
                 self.shared.count(|stats| stats.handed(self.handover(*change)));
                 if let Change::Lose(partition, epoch) = change {
                     self.forget(*partition, *epoch);
+                    forgotten.push((*partition, *epoch));
                 }
             }
             self.served = owned;
         }
         let until_ms = self.node.inspect().valid_until_ms.unwrap_or(0);
         self.shared.session.post(changes, until_ms);
+        // A thread that reads it now finds nothing more, and the reason in its mail.
+        for (partition, epoch) in forgotten {
+            self.shared.shelf.remove(partition, epoch);
+        }
         self.settle_opens();
         self.publish(self.standing());
     }
@@ -98,7 +103,6 @@ impl Running<'_> {
         // It may have been claimed and loaded again already.
         if self.feeds.get(&partition).is_some_and(|feed| feed.epoch == epoch) {
             self.drop_feed(partition);
-            self.shared.shelf.remove(partition);
         }
         self.yielding.remove(&partition);
     }

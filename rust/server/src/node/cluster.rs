@@ -84,6 +84,11 @@ impl Node {
         taken
     }
 
+    /// Whether a partition of the engine, owned under this epoch, is about to be lost: then what it has cannot be read.
+    pub(super) fn has_lost(&self, partition: PartitionId, epoch: i32) -> bool {
+        self.cluster().is_some_and(|cluster| cluster.session().has_lost(partition, Epoch(epoch)))
+    }
+
     /// Forgets a partition: its completions do not count any more, and requests that wait get `NOT_COORDINATOR`.
     fn lose(&mut self, partition: u32) {
         self.effects.log.forget(partition);

@@ -12,6 +12,7 @@ use std::{
 };
 
 use rota_core::coordinator::{Coordinator, SelfCheck};
+use rota_engine::PartitionId;
 use rota_journal::Event;
 use rota_log::LogError;
 use tokio::sync::{Notify, mpsc::UnboundedSender};
@@ -183,6 +184,7 @@ impl Node {
         if let Some(of_transactions) = self.transaction_partition(partition) {
             return self.load_transactions_slice(of_transactions, epoch.cast_signed());
         }
+        let (of_engine, engine_epoch) = (PartitionId(partition.cast_signed()), epoch.cast_signed());
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else {
             return Progress::Over;
         };
@@ -193,6 +195,9 @@ impl Node {
             Work::Ready(load) => load,
             Work::Away => return Progress::Over,
             Work::Refused(error) => {
+                if self.has_lost(of_engine, engine_epoch) {
+                    return Progress::Over;
+                }
                 self.loading.remove(&partition);
                 return Progress::Failed(ServerError::LoadFailed { partition, offset: 0, reason: error.to_string() });
             }
@@ -206,6 +211,7 @@ impl Node {
                 loading.work = Work::Ready(load);
                 Progress::More
             }
+            Err(_) if self.has_lost(of_engine, engine_epoch) => Progress::Over,
             ended => match self.end_loading(*load, ended.map(drop)) {
                 Ok(()) => Progress::Over,
                 Err(error) => Progress::Failed(error),

@@ -75,12 +75,18 @@ impl Node {
                 self.begin_transactions_of(partition);
                 Progress::Over
             }
+            Err(_) if self.has_lost_transactions(partition, epoch) => Progress::Over,
             Err(reason) => {
                 eprintln!("rota: partition {partition} of __transaction_state cannot be loaded{reason}");
                 self.unload_transactions_of(partition);
                 Progress::Over
             }
         }
+    }
+
+    fn has_lost_transactions(&self, partition: u32, epoch: i32) -> bool {
+        let of_engine = self.cluster().map(|cluster| cluster.partitions().of_transactions(partition));
+        of_engine.is_some_and(|of_engine| self.has_lost(of_engine, epoch))
     }
 
     /// Loses a partition: requests that wait get `NOT_COORDINATOR`.
