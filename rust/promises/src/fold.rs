@@ -83,7 +83,8 @@ impl Fold {
     /// Returns a fold that remembers nothing.
     pub fn new(is_journal: bool, extent: Extent) -> Fold {
         let found = Found { findings: Vec::new(), extent };
-        Fold { is_journal, place: Place::default(), groups: Groups::default(), found, tally: Tally::default() }
+        let groups = Groups::new(!is_journal && extent == Extent::Growing);
+        Fold { is_journal, place: Place::default(), groups, found, tally: Tally::default() }
     }
 
     /// Folds the next rows, in log order and of whole records. Rows that have been seen are passed over.

@@ -39,6 +39,13 @@ impl Group {
         self.last.is_none_or(|(generation, _)| generation.is_none_or(|generation| generation == 0))
     }
 
+    /// Records are missing, by which a classic group may have ended and begun anew.
+    fn forget(&mut self) {
+        self.last = None;
+        self.generations.end();
+        self.committed = Committed::default();
+    }
+
     /// A record of the group became durable.
     pub(crate) fn of_version(&mut self, version: &Version, is_journal: bool, found: &mut Found) {
         let last = self.last;
@@ -77,9 +84,16 @@ pub(crate) struct Groups {
     all: Vec<(Arc<str>, Group)>,
     last: usize,
     known: Known,
+    forgets: bool,
 }
 
 impl Groups {
+    /// `forgets`: what was remembered of a classic group counts no more where records are missing. A log that is read
+    /// at once needs that not: compaction never leaves a record and takes a later tombstone of the group.
+    pub(crate) fn new(forgets: bool) -> Groups {
+        Groups { forgets, ..Groups::default() }
+    }
+
     /// Returns a group, which is new if nothing is remembered of it.
     pub(crate) fn get(&mut self, name: &str) -> (&Arc<str>, &mut Group) {
         if self.all.get(self.last).is_none_or(|(last, _)| **last != *name) {
@@ -89,6 +103,9 @@ impl Groups {
             };
         }
         let (name, group) = &mut self.all[self.last];
+        if self.forgets && group.consumers.lacks(self.known) {
+            group.forget();
+        }
         group.consumers.know(self.known);
         (name, group)
     }
