@@ -1,15 +1,15 @@
-"""Records of `__consumer_offsets` as rows, for one's own jobs: `rota.audit.decode`."""
+"""Records of `__consumer_offsets` as rows, for one's own jobs: `rota.audit.decode`, and `rota_decode` in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota import _rota
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 NEEDED = ("partition", "offset", "timestamp", "key", "value")
 
@@ -32,6 +32,45 @@ def decode(records: DataFrame) -> DataFrame:
     return chosen.where("key IS NOT NULL").mapInArrow(_decoded, SPARK_SCHEMA)
 
 
+def register(spark: SparkSession, name: str = "rota_decode") -> None:
+    """Let SQL of a session decode records: `inline(rota_decode(key, value, offset, timestamp))` gives their rows.
+
+    The columns are those of docs/audit.md behind `partition`. A record without a key has no rows. Workers need rota.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    from rota.audit.rows import SPARK_FIELDS
+
+    def lists(key: Any, value: Any, offset: Any, timestamp: Any) -> Any:
+        return _lists(key, value, offset, timestamp)
+
+    # Spark looks at the annotations, which are no text then.
+    lists.__annotations__ = dict.fromkeys(("key", "value", "offset", "timestamp", "return"), pa.Array)
+    of_rows = f"array<struct<{SPARK_FIELDS}>>"
+    spark.udf.register(name, arrow_udf(lists, of_rows))  # type: ignore[call-overload]  # the annotations say the type
+
+
+def _lists(key: pa.Array, value: pa.Array, offset: pa.Array, timestamp: pa.Array) -> pa.Array:
+    """For each record the list of its rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from rota.audit.rows import ARROW_SCHEMA, PLACE
+
+    at_ms = pc.divide(timestamp.cast(pa.int64()), 1_000)
+    columns = {"offset": offset, "at_ms": at_ms, "key": key, "value": value}
+    records = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    rows = decoded(records.filter(key.is_valid()), 0).select(ARROW_SCHEMA.names[len(PLACE) :]).to_struct_array()
+    # The rows of a record begin with part 0.
+    begins = [at for at, part in enumerate(rows.field("part").to_pylist()) if part == 0]
+    ends = iter([*begins[1:], len(rows)])
+    offsets = [0]
+    for is_keyed in key.is_valid().to_pylist():
+        offsets.append(next(ends) if is_keyed else offsets[-1])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), rows)
+
+
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow.compute as pc
 
@@ -42,15 +81,23 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def decoded(batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
     """The rows of records of one partition: `offset`, `at_ms`, `key` and `value`."""
-    import pyarrow as pa
-
     from rota.audit.logs import OFFSETS, OFFSETS_TOPIC
-    from rota.audit.rows import ARROW_SCHEMA, PLACE, TYPES, array_of
 
     records = [batch.column(name).to_pylist() for name in ("offset", "at_ms", "key", "value")]
     count, columns = _rota.audit_decode(list(zip(*records, strict=True)))
-    common = (OFFSETS, OFFSETS_TOPIC, partition)
-    placed = [pa.repeat(pa.scalar(value, TYPES[kind]), count) for value, (_, kind) in zip(common, PLACE, strict=True)]
+    return placed(OFFSETS, OFFSETS_TOPIC, partition, count, columns)
+
+
+def placed(
+    source: str, log: str, partition: int, count: int, columns: list[tuple[bytes, bytes, bytes]]
+) -> pa.RecordBatch:
+    """Rows that Rust made, of one partition of a log."""
+    import pyarrow as pa
+
+    from rota.audit.rows import ARROW_SCHEMA, PLACE, TYPES, array_of
+
+    common = (source, log, partition)
+    place = [pa.repeat(pa.scalar(value, TYPES[kind]), count) for value, (_, kind) in zip(common, PLACE, strict=True)]
     kinds = [kind for _, kind in _rota.audit_columns()]
     arrays = [array_of(kind, count, buffers) for kind, buffers in zip(kinds, columns, strict=True)]
-    return pa.RecordBatch.from_arrays([*placed, *arrays], schema=ARROW_SCHEMA)
+    return pa.RecordBatch.from_arrays([*place, *arrays], schema=ARROW_SCHEMA)

@@ -17,6 +17,8 @@ PLACE = (("source", "text"), ("log", "text"), ("partition", "int"))
 COLUMNS = (*PLACE, *_rota.audit_columns())
 ARROW_SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in COLUMNS])
 SPARK_SCHEMA = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in COLUMNS)
+SPARK_FIELDS = ", ".join(f"`{name}`: {SPARK_TYPES[kind]}" for name, kind in _rota.audit_columns())
+"""Of a struct with what Rust reads."""
 
 
 def array_of(kind: str, rows: int, buffers: tuple[bytes, bytes, bytes]) -> pa.Array:
