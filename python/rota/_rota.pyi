@@ -134,6 +134,8 @@ __all__ = [
     "audit_ahead",
     "audit_columns",
     "audit_decode",
+    "audit_extent",
+    "audit_fetched",
     "audit_promises",
     "audit_ranges",
     "audit_records",
@@ -3018,6 +3020,22 @@ def audit_decode(
     With `first_offset` they are consecutive records of one partition, and offsets without a record have rows, too.
     """
 
+def audit_extent(batches: bytes) -> tuple[int, int] | None:
+    """The offset behind the last whole batch that a broker sent, and the epoch of the leader that wrote it.
+
+    None without a whole batch. Raises ValueError if the bytes are no batches.
+    """
+
+def audit_fetched(
+    batches: bytes, first_offset: int, end_offset: int, aborted: Sequence[tuple[int, int]]
+) -> tuple[int, list[tuple[bytes, bytes, bytes]]]:
+    """The rows of a partition's batches as a broker sends them to a reader of committed records.
+
+    Of the offsets from `first_offset` to before `end_offset`. `aborted` has the aborted transactions among them, as
+    (producer id, first offset). Markers and records of aborted transactions have no rows; offsets that the batches lack
+    have one that counts them.
+    """
+
 def audit_ranges(
     path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ..., end: int = ...
 ) -> list[tuple[int, int, int, int, int, int]]:
@@ -3119,10 +3137,11 @@ class AuditFold:
         Each is (name, group, generation, first offset, last offset, wall ms, members, witness).
         """
 
-    def tally(self) -> tuple[int, int, list[tuple[int, str, str]]]:
-        """What was counted since the last time: rows, offsets without a record, and what could not be read.
+    def tally(self) -> tuple[int, int, list[tuple[int, str, str]], dict[str, int]]:
+        """What was counted since the last time: rows, offsets without a record, unreadable places, skipped records.
 
-        The latter as (offset, `unreadable` or `torn`, reason), the first thousand.
+        The third as (offset, `unreadable` or `torn`, reason), the first thousand; the last one as the number of records
+        by what they are about: `share group`, `streams group` or `unknown`.
         """
 
     def groups(self) -> list[tuple[str, bool]]:

@@ -195,7 +195,7 @@ def test_the_summary_counts_each_thing_once() -> None:
 
 
 def of_groups(source: str, log: str, *names: str) -> Promised:
-    return Promised(source, log, 0, 1, 0, [(name, False) for name in names], [], [])
+    return Promised(source, log, 0, 1, 0, [(name, False) for name in names], [], [], {})
 
 
 def test_a_group_in_a_journal_and_in_the_log_beside_it_is_one() -> None:

@@ -261,6 +261,8 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "audit_ahead",
         "audit_columns",
         "audit_decode",
+        "audit_extent",
+        "audit_fetched",
         "audit_promises",
         "audit_ranges",
         "audit_records",

@@ -67,6 +67,8 @@ class Audit:
     folds: list[folds.Fold] = field(default_factory=list)
     opinions: list[opinion.Opinion] = field(default_factory=list)
     coverage: list[coverage.Line] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Records that nothing is checked of, by what they are about, such as `share group`."""
     fail_on: str = VIOLATION
     """From which severity on the exit code is 1."""
 
@@ -205,6 +207,8 @@ def assembled(wanted: Wanted, results: list[Result]) -> Audit:
     verdicts += replayed(found.folds) + disagreeing(found.opinions)
     found.verdicts = merged(sorted((verdict for verdict in verdicts if is_wanted(wanted, verdict)), key=_order))
     found.coverage = coverage.lines(promised, found.folds)
+    for each in promised:
+        found.skipped.update(each.skipped)
     return found
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 VERDICTS_SHOWN = 100
 LOCAL_MASTER = "local[*]"
 WITNESS_LINES, WITNESS_WIDTH = 6, 200
+SKIPPED = {"share group": "share groups", "streams group": "streams groups", "unknown": "unknown types"}
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -62,7 +63,7 @@ Bootstrap = Annotated[
     typer.Option(
         "--bootstrap-server",
         metavar="HOST:PORT",
-        help="Read __consumer_offsets from a Kafka cluster instead (needs rota[groups]).",
+        help="Read __consumer_offsets of a Kafka cluster instead, also with --follow (needs rota[groups]).",
     ),
 ]
 CommandConfig = Annotated[
@@ -91,7 +92,7 @@ Metrics = Annotated[
 ]
 Github = Annotated[bool, typer.Option("--github", help="Print verdicts as annotations of GitHub Actions, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one per verdict.")]
-Follow = Annotated[bool, typer.Option("--follow", help="Audit new records as the logs grow, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Audit new records as they come, until Ctrl-C.")]
 Once = Annotated[bool, typer.Option("--once", help="With --follow: stop at the current end of the logs.")]
 Progress = Annotated[bool, typer.Option("--progress", help="Print the steps on stderr even if it is not a terminal.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print what Spark and Java write on stderr.")]
@@ -190,6 +191,7 @@ def summary(found: Audit) -> list[str]:
     lines.append(f"{audited}; {folded}")
     if events:
         lines.append(f"the model was asked {counted(events, 'event')}; {counted(answers, 'answer')} compared")
+    lines += skipped(found)
     lines.append(findings(found))
     invariants = {line.id for line in found.coverage}
     decided = {line.id for line in found.coverage if line.decided != UNKNOWN}
@@ -197,6 +199,12 @@ def summary(found: Audit) -> list[str]:
         unknown = len(invariants - decided)
         lines.append(f"{len(decided)} of {counted(len(invariants), 'invariant')} decided, {unknown} unknown")
     return lines
+
+
+def skipped(found: Audit) -> list[str]:
+    """A line with the records that nothing is checked of, if there are any."""
+    told = [f"{counted(count, 'record')} of {SKIPPED[about]}" for about, count in sorted(found.skipped.items())]
+    return [f"not checked: {', '.join(told)}"] if told else []
 
 
 def findings(found: Audit) -> str:
@@ -214,6 +222,7 @@ def as_json(found: Audit) -> str:
         "folds": [fold._asdict() for fold in found.folds],
         "opinions": [each._asdict() for each in found.opinions],
         "coverage": [line._asdict() for line in found.coverage],
+        "skipped": dict(sorted(found.skipped.items())),
         "exit_code": found.exit_code,
     }
     return json.dumps(body)
@@ -256,6 +265,7 @@ def audit(
       rota audit data --junit audit.xml --fail-on observation
       rota audit data --follow --checkpoint seen
       rota audit --bootstrap-server localhost:9092
+      rota audit --bootstrap-server localhost:9092 --follow --checkpoint seen
     """
     needs = check_combination(engine, output, report, master, follow, once, checkpoint)
     if follow and (junit is not None or metrics is not None or github):
@@ -264,20 +274,22 @@ def audit(
     check_targets(master or LOCAL_MASTER, output, report, junit, metrics)
     if bool(paths) == (bootstrap_server is not None):
         fail(MISUSED, "give PATH..., or --bootstrap-server" if not paths else "--bootstrap-server takes no PATH")
-    if bootstrap_server is not None:
-        if needs or engine is EngineName.spark:
-            fail(MISUSED, f"--bootstrap-server does not go together with {needs or '--engine spark'}: copy the log")
-        found = _live(bootstrap_server, command_config, wanted_of([], group, since, until, Path()), shows_progress)
-    else:
-        wanted = wanted_of([checked_path(path) for path in paths or ()], group, since, until, output or Path())
-        on_spark = master or LOCAL_MASTER if needs or engine is EngineName.spark else None
-        if on_spark is not None:
-            check_spark(needs, follow)
-        if follow:
-            from rota.audit.follow.command import follow as run_on
+    if bootstrap_server is not None and not follow and (needs or engine is EngineName.spark):
+        fail(MISUSED, f"--bootstrap-server does not go together with {needs or '--engine spark'}: copy the log")
+    wanted = wanted_of([checked_path(path) for path in paths or ()], group, since, until, output or Path())
+    on_spark = master or LOCAL_MASTER if needs or engine is EngineName.spark else None
+    if on_spark is not None:
+        check_spark(needs, follow)
+    if follow:
+        from rota.audit.follow.command import From
+        from rota.audit.follow.command import follow as run_on
 
-            ends = (wanted, on_spark or "", checkpoint, output, as_json_, once, verbose, fail_on.value)
-            raise typer.Exit(run_on(*ends))
+        live = None if bootstrap_server is None else From(bootstrap_server, command_config)
+        ends = (wanted, on_spark or "", checkpoint, output, as_json_, once, verbose, fail_on.value)
+        raise typer.Exit(run_on(*ends, live))
+    if bootstrap_server is not None:
+        found = _live(bootstrap_server, command_config, wanted, shows_progress)
+    else:
         found = _of_logs(wanted, on_spark, report, output is not None or report is not None, shows_progress, verbose)
     found.fail_on = fail_on.value
     _write_for_machines(found, junit, metrics, github)

@@ -49,13 +49,13 @@ class Reading:
     def ended(self, log: str) -> Promised:
         """The result. What was before the first record has been removed by the broker."""
         self._fold.end()
-        rows, compacted, troubles = self._fold.tally()
+        rows, compacted, troubles, skipped = self._fold.tally()
         if not self.is_over:
             why = f"the broker sent nothing for {STILL_S:.0f} s, and the partition ends at {self.end_offset}"
             troubles.append((self.next_offset, UNREADABLE, why))
         findings = [Finding(*found) for found in self._fold.take()]
         place = (OFFSETS, log, self.partition, rows, compacted + self.first_offset)
-        return Promised(*place, sorted(self._fold.groups()), findings, troubles)
+        return Promised(*place, sorted(self._fold.groups()), findings, troubles, skipped)
 
 
 def audit_broker(
@@ -63,23 +63,29 @@ def audit_broker(
 ) -> Audit:
     """Audit the group records of a cluster, from the earliest to those that are there now; what is in a transaction
     counts once it is committed. Raises GroupsError and NoGroupError."""
+    partitions = partitions_of(cluster, bootstrap_servers)
+    began_s = time.monotonic()
+    readings = _read(cluster, partitions, progress, still_s)
+    found = assembled(wanted, [reading.ended(bootstrap_servers) for reading in readings])
+    found.parts = len(readings)
+    found.verdicts = [with_command(bootstrap_servers, verdict) for verdict in found.verdicts]
+    spent_s = time.monotonic() - began_s
+    progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
+    return found
+
+
+def partitions_of(cluster: Cluster, bootstrap_servers: str) -> list[int]:
+    """The partitions of the group records. Raises GroupsError if there are none."""
     from rota.groups.errors import GroupsError, Kind
 
     partitions = cluster.partitions([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
     if not partitions:
         reason = f"{bootstrap_servers} has no topic {OFFSETS_TOPIC} that this client may read"
         raise GroupsError(Kind.NOT_FOUND, f"{reason}: no group has committed yet, or an ACL forbids it")
-    began_s = time.monotonic()
-    readings = _read(cluster, partitions, progress, still_s)
-    found = assembled(wanted, [reading.ended(bootstrap_servers) for reading in readings])
-    found.parts = len(readings)
-    found.verdicts = [_with_command(bootstrap_servers, verdict) for verdict in found.verdicts]
-    spent_s = time.monotonic() - began_s
-    progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
-    return found
+    return partitions
 
 
-def _with_command(bootstrap_servers: str, verdict: Verdict) -> Verdict:
+def with_command(bootstrap_servers: str, verdict: Verdict) -> Verdict:
     """The verdict with a command of Kafka's that prints its records."""
     formatter = "OffsetsMessageFormatter" if verdict.name == "offset went back" else "GroupMetadataMessageFormatter"
     command = (

@@ -38,6 +38,8 @@ class Promised(NamedTuple):
     findings: list[Finding]
     troubles: list[tuple[int, str, str]]
     """What could not be read: offset, `unreadable` or `torn`, and why."""
+    skipped: dict[str, int]
+    """How many records no promise is about, by what they are about: `share group`, `streams group`, `unknown`."""
 
 
 def promised(parts: list[Part], tell: Callable[[Part], None] = lambda _: None) -> Promised:
@@ -52,10 +54,10 @@ def promised(parts: list[Part], tell: Callable[[Part], None] = lambda _: None) -
             unread.append((part.first_offset, UNREADABLE, str(error)))
         tell(part)
     folding.end()
-    rows, compacted, troubles = folding.tally()
+    rows, compacted, troubles, skipped = folding.tally()
     groups, findings = sorted(folding.groups()), [Finding(*found) for found in folding.take()]
     place = (first.source, first.log, first.partition, rows + len(unread), compacted)
-    return Promised(*place, groups, findings, sorted(unread + troubles))
+    return Promised(*place, groups, findings, sorted(unread + troubles), skipped)
 
 
 def found_in(*paths: Path) -> Iterator[tuple[str, int, Finding]]:

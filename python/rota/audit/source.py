@@ -1,7 +1,7 @@
 """Spark's way to the logs: `spark.read.format("rota").load("data")`.
 
 Options: `path` (several: one a line), `partBytes` (how much one task reads, 16 MiB); of a stream `entries` (`true`:
-each entry of a journal comes whole before its rows).
+each entry of a journal comes whole before its rows), and instead of `path` `bootstrapServers`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rota.audit.follow.broker import Broker, BrokerReader
 from rota.audit.follow.growth import GrowthReader
 from rota.audit.logs import PART_BYTES, Part, parts_of
 from rota.audit.rows import SPARK_SCHEMA, rows_of
@@ -99,8 +100,11 @@ class LogSource(DataSource):
         """The columns of docs/audit.md."""
         return SPARK_SCHEMA
 
-    def streamReader(self, schema: StructType) -> GrowthReader:  # noqa: ARG002, N802 - Spark's signature
+    def streamReader(self, schema: StructType) -> GrowthReader | BrokerReader:  # noqa: ARG002, N802 - Spark's signature
         """Raises ValueError without a path."""
+        broker = Broker.of_options(self.options)
+        if broker is not None:
+            return BrokerReader(broker)
         if not self.paths:
             raise ValueError('no path: spark.readStream.format("rota").load(DIR)')
         return GrowthReader(self.paths, self.part_bytes, self.has_entries)

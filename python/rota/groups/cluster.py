@@ -244,6 +244,26 @@ class Cluster:
             found = self._admin.describe_topics(asked) if asked else []
         return {one["name"]: sorted(part["partition_index"] for part in one["partitions"]) for one in found}
 
+    def metadata(self, topic: str) -> dict[str, Any]:
+        """A topic as the library describes it: its id, its partitions with their leaders, or an error code."""
+        with asking("the topics could not be read"):
+            [found] = self._admin.describe_topics([topic])
+        return dict(found)
+
+    def send(self, request: Any, node_id: int) -> Any:
+        """What a node answers to a request of the library."""
+
+        async def ask() -> Any:
+            return await self._admin._manager.send(request, node_id=node_id)
+
+        with asking(f"node {node_id} gave no answer"):
+            return self._admin._manager.run(ask)
+
+    def offsets(self, specs: Mapping[Any, Any], isolation_level: int) -> dict[Any, Any]:
+        """Offsets of partitions as the library tells them."""
+        with asking("the ends of partitions could not be read"):
+            return dict(self._admin.list_partition_offsets(specs, isolation_level=isolation_level)) if specs else {}
+
     def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
         """First and next offset of those of these partitions that there are."""
         wanted = self._there(partitions)

@@ -5,7 +5,7 @@
 //! | [`cut`], [`Range`] | parts of a segment file that begin and end with a batch |
 //! | [`first_wrong`] | the first damage that may hide an offset |
 //! | [`RangeReader`] | the rows of one part, some thousands at a time |
-//! | [`decode`] | the rows of records from a broker |
+//! | [`decode`], [`decode_batches`] | the rows of records from a broker, and of whole batches |
 //! | [`records_in`] | the records of one part |
 //! | [`Columns`], [`Row`] | rows in Apache Arrow's layout |
 //! | [`edit`] | damages an entry of a journal, to test whether an audit notices |
@@ -16,6 +16,7 @@
 #![expect(clippy::large_types_passed_by_value, reason = "a row is made by changing a copy of another one")]
 
 mod edit;
+mod fetched;
 mod journal_rows;
 mod newer;
 mod ranges;
@@ -24,7 +25,8 @@ mod record_rows;
 mod replay;
 
 pub use edit::{Edit, edit};
+pub use fetched::{Extent, Fetched, decode, decode_batches, extent};
 pub use ranges::{Range, cut, first_wrong};
-pub use reader::{Fetched, Filter, RangeReader, Source, decode, records_in};
+pub use reader::{Filter, RangeReader, Source, records_in};
 pub use replay::{Cause, Fold, replay_range};
 pub use rota_promises::{Buffers, Columns, Kind, Row};

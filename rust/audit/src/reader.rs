@@ -63,7 +63,9 @@ pub(crate) struct Position<'a> {
 pub struct RangeReader {
     bytes: Vec<u8>,
     at: usize,
-    next_offset: i64,
+    pub(crate) next_offset: i64,
+    /// Records from here on have no rows.
+    end_offset: i64,
     source: Source,
     filter: Filter,
     /// Whether nothing follows the range, so that a truncated batch is what a crash leaves.
@@ -91,11 +93,31 @@ impl RangeReader {
             bytes,
             at: 0,
             next_offset: first_offset,
+            end_offset: i64::MAX,
             source,
             filter,
             is_newest,
             columns: Columns::default(),
         })
+    }
+
+    /// Returns a reader of fetched records of `__consumer_offsets` from `first_offset` to before `end_offset`.
+    pub(crate) fn of_offsets(first_offset: i64, end_offset: i64) -> RangeReader {
+        RangeReader {
+            bytes: Vec::new(),
+            at: 0,
+            next_offset: first_offset,
+            end_offset,
+            source: Source::Offsets,
+            filter: Filter::default(),
+            is_newest: false,
+            columns: Columns::default(),
+        }
+    }
+
+    /// Returns the rows so far.
+    pub(crate) fn into_columns(self) -> Columns {
+        self.columns
     }
 
     /// Returns the next rows; `None` at the end.
@@ -131,7 +153,7 @@ impl RangeReader {
         self.columns.rows() >= ROWS_AT_ONCE || self.columns.size_bytes() >= BYTES_AT_ONCE
     }
 
-    fn note(&mut self, kind: &str, text: &str) {
+    pub(crate) fn note(&mut self, kind: &str, text: &str) {
         let (offset, kind, note) = (Some(self.next_offset), Some(kind), Some(text));
         self.columns.push(&Row { offset, part: Some(0), kind, note, ..Row::default() });
     }
@@ -169,6 +191,54 @@ impl RangeReader {
         Ok(())
     }
 
+    /// Reads a fetched batch, whose first records may have been read before. Those of an aborted transaction have no rows.
+    pub(crate) fn read_fetched(&mut self, batch: &Batch<'_>, is_aborted: bool) {
+        let header = batch.header();
+        let next_offset = header.last_offset().saturating_add(1).min(self.end_offset);
+        if next_offset <= self.next_offset {
+            return;
+        }
+        self.advance(header.base_offset);
+        if is_aborted {
+            self.next_offset = next_offset;
+        } else if let Err(error) = self.read_rest(batch) {
+            self.note("unreadable", &format!("the batch of {} records: {error}", header.record_count));
+            self.next_offset = next_offset;
+        }
+    }
+
+    fn read_rest(&mut self, batch: &Batch<'_>) -> Result<(), BatchError> {
+        let header = batch.header();
+        batch.check_crc()?;
+        if header.is_control() {
+            self.next_offset = header.last_offset().saturating_add(1).min(self.end_offset);
+            return Ok(());
+        }
+        let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
+        let note = header.is_transactional().then_some("transactional");
+        for record in batch.records_in(&payload) {
+            let record = record?;
+            let offset = batch.offset(&record);
+            if offset < self.next_offset || offset >= self.end_offset {
+                continue;
+            }
+            self.advance(offset);
+            self.next_offset = offset + 1;
+            let at_ms = batch.timestamp_ms(&record);
+            let key = record.key.unwrap_or_default();
+            self.read_record(&Position { offset, at_ms, key, value: record.value, note });
+        }
+        self.advance(header.last_offset().saturating_add(1));
+        Ok(())
+    }
+
+    /// Goes on at an offset: those before it have no records.
+    pub(crate) fn advance(&mut self, offset: i64) {
+        let offset = offset.min(self.end_offset);
+        self.push_missing(offset - self.next_offset);
+        self.next_offset = self.next_offset.max(offset);
+    }
+
     /// Adds a row for offsets without a record, removed by compaction or retention.
     fn push_missing(&mut self, count: i64) {
         if count > 0 {
@@ -177,7 +247,7 @@ impl RangeReader {
         }
     }
 
-    fn read_record(&mut self, position: &Position<'_>) {
+    pub(crate) fn read_record(&mut self, position: &Position<'_>) {
         let read = match self.source {
             Source::Offsets => {
                 record_rows(position, &self.filter, &mut self.columns).map_err(|error| error.to_string())
@@ -192,41 +262,6 @@ impl RangeReader {
             self.columns.push(&Row { offset, part: Some(0), at_ms, kind, note, ..Row::default() });
         }
     }
-}
-
-/// A record as a client gets it from a broker.
-#[derive(Clone, Copy, Debug)]
-pub struct Fetched<'a> {
-    /// Its offset.
-    pub offset: i64,
-    /// Its timestamp in milliseconds since the Unix epoch.
-    pub at_ms: i64,
-    /// Its key.
-    pub key: &'a [u8],
-    /// Its value; `None`: a tombstone.
-    pub value: Option<&'a [u8]>,
-}
-
-/// Returns the rows of records of `__consumer_offsets`. With a `first_offset` they are consecutive records of one
-/// partition from there on: offsets without a record have rows, too.
-pub fn decode<'a>(first_offset: Option<i64>, records: impl IntoIterator<Item = Fetched<'a>>) -> Columns {
-    let mut reader = RangeReader {
-        bytes: Vec::new(),
-        at: 0,
-        next_offset: first_offset.unwrap_or_default(),
-        source: Source::Offsets,
-        filter: Filter::default(),
-        is_newest: false,
-        columns: Columns::default(),
-    };
-    for Fetched { offset, at_ms, key, value } in records {
-        if first_offset.is_some() {
-            reader.push_missing(offset - reader.next_offset);
-        }
-        reader.next_offset = offset.saturating_add(1);
-        reader.read_record(&Position { offset, at_ms, key, value, note: None });
-    }
-    reader.columns
 }
 
 /// Returns the records with a key in the `pieces` of the file at `path`, without control batches, within the range

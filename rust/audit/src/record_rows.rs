@@ -27,6 +27,7 @@ pub(crate) fn record_rows(position: &Position<'_>, filter: &Filter, columns: &mu
     match &record {
         Record::Offset { group_id, .. } | Record::Group { group_id, .. } | Record::Consumer { group_id, .. }
             if !filter.wants_group(group_id) => {}
+        Record::Unknown { key, .. } if !filter.wants_group(Other::of(key).group) => {}
         record => rows_of(base, record, columns),
     }
     Ok(())
@@ -48,9 +49,35 @@ pub(crate) fn rows_of(base: Row<'_>, record: &Record, columns: &mut Columns) {
             columns.push(&Row { kind: Some("group"), group: Some(group_id), ..base });
         }
         Record::Consumer { group_id, about } => consumer_rows(base, group_id, about, columns),
-        Record::Unknown { .. } => {
-            columns.push(&Row { kind: Some("other"), payload: Some(&record.key_bytes()), ..base });
+        Record::Unknown { key, .. } => {
+            let Other { about, group } = Other::of(key);
+            let group = (!group.is_empty()).then_some(group);
+            columns.push(&Row { kind: Some("other"), group, note: Some(about), payload: Some(key), ..base });
         }
+    }
+}
+
+/// A record that is not decoded, by its key.
+struct Other<'a> {
+    /// What it is about.
+    about: &'static str,
+    /// The group id; "" if it is not known.
+    group: &'a str,
+}
+
+impl Other<'_> {
+    /// All keys of Kafka 4.4 begin with their type and the group id.
+    fn of(key: &[u8]) -> Other<'_> {
+        let unknown = Other { about: "unknown", group: "" };
+        let Some((key_type, rest)) = key.split_first_chunk() else { return unknown };
+        let about = match i16::from_be_bytes(*key_type) {
+            10..=15 => "share group",
+            17..=23 => "streams group",
+            _ => return unknown,
+        };
+        let Some((length, rest)) = rest.split_first_chunk() else { return Other { about, group: "" } };
+        let group = rest.get(..usize::from(u16::from_be_bytes(*length))).unwrap_or_default();
+        Other { about, group: str::from_utf8(group).unwrap_or_default() }
     }
 }
 

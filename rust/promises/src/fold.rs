@@ -1,7 +1,7 @@
 //! The fold over the rows of one partition of a log.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fmt::{self, Write},
     sync::Arc,
 };
@@ -26,6 +26,9 @@ const TROUBLES_MAX: usize = 1_000;
 
 /// Maximum lines of a witness, without the last one that says how many are left out.
 const WITNESS_LINES: usize = 9;
+
+/// Kind of a row of a record that no promise is about.
+const OTHER: &str = "other";
 
 /// A state of another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +60,8 @@ pub struct Tally {
     pub rows: u64,
     /// Offsets without a record.
     pub compacted: i64,
+    /// Records that no promise is about, by what they are about: `share group`, `streams group` or `unknown`.
+    pub skipped: BTreeMap<String, u64>,
     /// What could not be read, the first thousand.
     pub troubles: Vec<Trouble>,
 }
@@ -163,6 +168,10 @@ impl Fold {
 
     /// A record of `__consumer_offsets`.
     fn of_group_record(&mut self, rows: &[Row<'_>]) {
+        if rows[0].kind == Some(OTHER) {
+            *self.tally.skipped.entry(rows[0].note.unwrap_or("unknown").to_owned()).or_default() += 1;
+            return;
+        }
         let Some(name) = rows[0].group else { return };
         let (name, group) = self.groups.get(name);
         match rows[0].kind.unwrap_or_default() {
@@ -244,7 +253,8 @@ impl Fold {
     /// Returns the groups whose states these rows need.
     pub fn needs(&self, batch: &Batch<'_>) -> BTreeSet<Arc<str>> {
         let mut names: HashSet<&str> = HashSet::new();
-        names.extend((0..batch.rows()).filter_map(|index| batch.row(index).group));
+        let rows = (0..batch.rows()).map(|index| batch.row(index));
+        names.extend(rows.filter(|row| row.kind != Some(OTHER)).filter_map(|row| row.group));
         names.into_iter().map(Arc::from).chain(self.place.journal.groups().cloned()).collect()
     }
 

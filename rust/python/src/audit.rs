@@ -9,8 +9,8 @@ use pyo3::{
     types::PyBytes,
 };
 use rota_audit::{
-    Cause, Columns, Edit, Fetched, Filter, Fold, Kind, Range, RangeReader, Source, cut, decode, edit, first_wrong,
-    records_in, replay_range,
+    Cause, Columns, Edit, Extent, Fetched, Filter, Fold, Kind, Range, RangeReader, Source, cut, decode, decode_batches,
+    edit, extent, first_wrong, records_in, replay_range,
 };
 use rota_core::explain::Rebalance;
 use rota_log::{
@@ -180,6 +180,29 @@ fn audit_decode(py: Python<'_>, records: Vec<FetchedRow>, first_offset: Option<i
     columns_row(py, columns)
 }
 
+/// Returns the rows of the offsets from `first_offset` to before `end_offset` in batches that a broker sent to a reader of
+/// committed records, as `AuditRows.next_columns` does. `aborted` has the aborted transactions, as (producer id, first
+/// offset).
+#[pyfunction]
+fn audit_fetched<'py>(
+    py: Python<'py>,
+    batches: &[u8],
+    first_offset: i64,
+    end_offset: i64,
+    aborted: Vec<(i64, i64)>,
+) -> ColumnsRow<'py> {
+    let columns = py.detach(|| decode_batches(batches, first_offset, end_offset, aborted));
+    columns_row(py, columns)
+}
+
+/// Returns the offset behind the last whole batch that a broker sent, and the epoch of the leader that wrote it; `None`
+/// without a whole batch. Raises `ValueError` if the bytes are no batches.
+#[pyfunction]
+fn audit_extent(batches: &[u8]) -> PyResult<Option<(i64, i32)>> {
+    let found = extent(batches).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(found.map(|Extent { next_offset, leader_epoch }| (next_offset, leader_epoch)))
+}
+
 /// Replays the first of these parts of one partition of a journal, with as many of the others as needed. Returns the
 /// counts, differences, causes of generations, and why the rest could not be read. Raises `OSError` if a file cannot be
 /// read.
@@ -268,6 +291,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ahead, module)?)?;
     module.add_function(wrap_pyfunction!(audit_columns, module)?)?;
     module.add_function(wrap_pyfunction!(audit_decode, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_extent, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_fetched, module)?)?;
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(audit_records, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;

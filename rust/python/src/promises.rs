@@ -1,5 +1,7 @@
 //! The promises of logs: the fold of `rota_promises` over Arrow's buffers, or over a log itself.
 
+use std::collections::BTreeMap;
+
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use rota_promises::{Batch, Column, Extent, Finding, Fold, Severity, Shown, StateError, Tally};
 
@@ -9,8 +11,9 @@ use crate::audit::AuditRows;
 type PromiseRow = (&'static str, &'static str, bool, &'static str, &'static str);
 /// Name, group, generation, first offset, last offset, wall milliseconds, members, witness.
 type FindingRow = (&'static str, Option<String>, Option<i32>, i64, i64, Option<i64>, Vec<String>, String);
-/// Rows, offsets without a record, and offset, kind and reason of what could not be read.
-type TallyRow = (u64, i64, Vec<(i64, String, String)>);
+/// Rows, offsets without a record, offset, kind and reason of what could not be read, and records that were skipped by
+/// what they are about.
+type TallyRow = (u64, i64, Vec<(i64, String, String)>, BTreeMap<String, u64>);
 /// Validity, offsets, values, and the index of the first row in them.
 type ColumnRow = (PyBackedBytes, PyBackedBytes, PyBackedBytes, usize);
 
@@ -89,9 +92,9 @@ impl AuditFold {
 
     /// Takes what was counted since the last time.
     fn tally(&mut self) -> TallyRow {
-        let Tally { rows, compacted, troubles } = self.fold.take_tally();
+        let Tally { rows, compacted, troubles, skipped } = self.fold.take_tally();
         let troubles = troubles.into_iter().map(|trouble| (trouble.offset, trouble.kind, trouble.reason));
-        (rows, compacted, troubles.collect())
+        (rows, compacted, troubles.collect(), skipped)
     }
 
     /// Returns the groups, and whether each is one of the newer protocol.

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FORMAT = _rota.AuditFold(False, False).state()[0]
 """Of what a checkpoint has: the number that begins each state."""
 
+SKIPPED = "skipped"
+"""The name of what is no finding: as many records as its generation says, about its witness, are skipped."""
+
 # Behind these a coordinator is known whatever was before.
 WHOLE = frozenset({"began", "snapshot"})
 
@@ -58,10 +61,11 @@ def advanced(
         raise CheckpointError(str(error)) from error
     seen_offset = fold.next_offset
     fold.rows(count, columns)
-    _, _, troubles = fold.tally()
+    _, _, troubles, skipped = fold.tally()
     found = [Finding(UNREADABLE, None, None, offset, offset, None, [], why) for offset, _, why in troubles]
     replay, known = _replayed(known, rows, seen_offset) if source == JOURNAL else ([], known)
     found += replay + [Finding(*finding) for finding in fold.take()]
+    found += [Finding(SKIPPED, None, count, 0, 0, None, [], about) for about, count in skipped.items()]
     return found, Remembered(fold.state(), known.coordinator, known.behind), fold.group_states()
 
 

@@ -10,20 +10,22 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from rota import interrupts
 from rota.audit.checks import VIOLATION
-from rota.audit.command import findings, told, told_trouble
-from rota.exits import MISUSED, existing_directory, fail
+from rota.audit.command import findings, skipped, told, told_trouble
+from rota.exits import MISUSED, complain, existing_directory, fail
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rota.audit.audit import Audit, Wanted
+    from rota.audit.follow.broker import Broker
     from rota.audit.follow.query import Told
+    from rota.audit.verdict import Verdict
 
 POLL_S = 0.2
 ENDS_WITHIN_S = 20.0
@@ -49,6 +51,54 @@ def checkpoint_of(checkpoint: Path | None, output: Path | None, scratch: str) ->
     return chosen.absolute()
 
 
+class From(NamedTuple):
+    """A broker instead of paths."""
+
+    servers: str
+    config: Path | None
+
+    def check(self) -> None:
+        """End the command, with the exit code of the error, unless there is something to follow."""
+        from rota.audit.live import partitions_of
+        from rota.groups.options import TIMEOUT_MS, connected, ending
+
+        with ending(as_json=False), connected(self.servers, self.config, None, TIMEOUT_MS) as cluster:
+            partitions_of(cluster, self.servers)
+
+    def broker(self, said: Path) -> Broker:
+        """As Spark's source has it."""
+        from rota.audit.follow.broker import Broker
+
+        return Broker(self.servers, "" if self.config is None else str(self.config.absolute()), str(said))
+
+    def worded(self, verdict: Verdict) -> Verdict:
+        """The verdict with a command that prints the records."""
+        from rota.audit.live import with_command
+
+        return with_command(self.servers, verdict)
+
+
+class Said:
+    """What the source of a broker writes for people."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.error: tuple[int, str] | None = None
+        """Exit code and reason, if following ended because of the broker."""
+        self._lines = 0
+
+    def show(self) -> None:
+        """Print what is new on stderr."""
+        lines = self.path.read_text(encoding="utf-8").split("\n")[:-1] if self.path.exists() else []
+        for line in lines[self._lines :]:
+            said = json.loads(line)
+            if "error" in said:
+                self.error = (said["exit_code"], said["error"])
+            else:
+                complain(said["says"])
+        self._lines = len(lines)
+
+
 def follow(
     wanted: Wanted,
     master: str,
@@ -58,6 +108,7 @@ def follow(
     once: bool,
     verbose: bool = False,
     fail_on: str = VIOLATION,
+    live: From | None = None,
 ) -> int:
     """Follow logs; gives the exit code."""
     from rota.audit import session
@@ -70,6 +121,9 @@ def follow(
     found, merging = Audit(fail_on=fail_on), Merging()
 
     def tell(one: Told) -> None:
+        if isinstance(one, query.Skipped):
+            found.skipped[one.about] += one.records
+            return
         if isinstance(one, Unreadable):
             found.unreadable.append(one)
         elif is_wanted(wanted, one) and merging.is_new(one):
@@ -81,16 +135,21 @@ def follow(
 
     if checkpoint is not None or output is not None:
         try:
-            query.check_format(checkpoint_of(checkpoint, output, ""))
+            query.check_format(checkpoint_of(checkpoint, output, ""), live is not None)
         except CheckpointError as error:
             fail(MISUSED, str(error))
+    if live is not None:
+        live.check()
     java = session.started(master, is_quiet=not verbose)
     with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, java as spark:
         place = checkpoint_of(checkpoint, output, scratch)
         for one in query.kept(place):
             merging.is_new(one)
+        said = Said(Path(scratch) / "said")
+        logs = wanted.paths if live is None else live.broker(said.path)
+        ways = {} if live is None else {"worded": live.worded}
         with stopped() as stop:
-            _run(query.started(spark, wanted.paths, place, tell, once), stop)
+            _run(query.started(spark, logs, place, tell, once, **ways), stop, said)
             if stop.is_set():
                 # To stop Spark takes seconds. The checkpoint holds what has been seen, as after a kill.
                 exit_code = _ended(found)
@@ -99,23 +158,26 @@ def follow(
     return _ended(found)
 
 
-def _run(query: StreamingQuery, stop: threading.Event) -> None:
+def _run(query: StreamingQuery, stop: threading.Event, said: Said) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
         while query.isActive and not stop.wait(POLL_S):
-            pass
+            said.show()
         if not stop.is_set():
             # Raises the error that ended it.
             query.awaitTermination()
     except StreamingQueryException as error:
         # Ctrl-C goes to Spark's workers, too.
+        said.show()
         if not stop.is_set():
-            fail(MISUSED, f"following ended: {error}")
+            fail(*(said.error or (MISUSED, f"following ended: {error}")))
+    said.show()
     if not stop.is_set():
         query.stop()
 
 
 def _ended(found: Audit) -> int:
-    typer.echo(f"rota: {findings(found)}", err=True)
+    for line in [*skipped(found), findings(found)]:
+        complain(line)
     return found.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -13,7 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from rota.audit.audit import Unreadable, verdict_of
-from rota.audit.follow.advancing import FORMAT, CheckpointError, Remembered, advanced
+from rota.audit.follow.advancing import FORMAT, SKIPPED, CheckpointError, Remembered, advanced
+from rota.audit.follow.broker import Broker
 from rota.audit.logs import UNREADABLE
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA, PLACE
@@ -29,7 +30,16 @@ FOUND = (
 BATCH_BYTES = 4 << 20
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-Told = Verdict | Unreadable
+
+class Skipped(NamedTuple):
+    """Records that no promise is about."""
+
+    about: str
+    records: int
+
+
+Told = Verdict | Unreadable | Skipped
+Worded = Callable[[Verdict], Verdict]
 
 
 class Follower(StatefulProcessor):
@@ -70,12 +80,12 @@ def batch_of(rows: Iterable[tuple[Any, ...]]) -> pa.RecordBatch:
     )
 
 
-def told_of(row: Row) -> Told:
+def told_of(row: Row, worded: Worded = lambda verdict: verdict) -> Told:
     """The text of a finding."""
     if row.name == UNREADABLE:
         return Unreadable(row.log, row.partition, row.last_offset, row.name, row.witness)
     values = [row[name] for name in Finding._fields]
-    return verdict_of(row.source, row.log, row.partition, Finding(*values))
+    return worded(verdict_of(row.source, row.log, row.partition, Finding(*values)))
 
 
 def kept(checkpoint: Path) -> Iterator[Verdict]:
@@ -90,9 +100,10 @@ def kept(checkpoint: Path) -> Iterator[Verdict]:
 class Verdicts:
     """Files with a verdict a line, one for each batch that found something: each batch counts once."""
 
-    def __init__(self, directory: Path, tell: Callable[[Told], None]) -> None:
+    def __init__(self, directory: Path, tell: Callable[[Told], None], worded: Worded = lambda verdict: verdict) -> None:
         self.directory = directory
         self.tell = tell
+        self.worded = worded
 
     def add(self, found: DataFrame, batch: int) -> None:
         """A batch, which Spark gives again if it does not know that it was done."""
@@ -100,9 +111,12 @@ class Verdicts:
         if target.exists():
             return
         rows = found.orderBy(*KEY, "last_offset", "name").collect()
-        if not rows:
+        for row in rows:
+            if row.name == SKIPPED:
+                self.tell(Skipped(row.witness, row.generation))
+        told = [told_of(row, self.worded) for row in rows if row.name != SKIPPED]
+        if not told:
             return
-        told = [told_of(row) for row in rows]
         self.directory.mkdir(parents=True, exist_ok=True)
         written = target.with_suffix(".part")
         written.write_text("".join(f"{json.dumps(one._asdict())}\n" for one in told), encoding="utf-8")
@@ -111,8 +125,15 @@ class Verdicts:
             self.tell(one)
 
 
-def check_format(checkpoint: Path) -> None:
-    """Let the checkpoint be one of this version of rota. Raises CheckpointError if another one wrote it."""
+def check_format(checkpoint: Path, is_of_broker: bool = False) -> None:
+    """Let the checkpoint be one of this version of rota, of directories or of a broker.
+
+    Raises CheckpointError if it is another one.
+    """
+    sort, mark = ("a broker" if is_of_broker else "directories"), checkpoint / "broker"
+    if (checkpoint / "spark").exists() and mark.exists() != is_of_broker:
+        was = "a broker" if mark.exists() else "directories"
+        raise CheckpointError(f"the checkpoint `{checkpoint}` is of {was}, not of {sort}: give another --checkpoint")
     kept = checkpoint / "format"
     number = int(kept.read_text()) if kept.exists() else None
     if number != FORMAT and (number is not None or (checkpoint / "spark").exists()):
@@ -123,25 +144,36 @@ def check_format(checkpoint: Path) -> None:
         )
     checkpoint.mkdir(parents=True, exist_ok=True)
     kept.write_text(f"{FORMAT}\n")
+    if is_of_broker:
+        mark.touch()
 
 
 def started(
-    spark: SparkSession, paths: list[Path], checkpoint: Path, tell: Callable[[Told], None], once: bool = False
+    spark: SparkSession,
+    logs: list[Path] | Broker,
+    checkpoint: Path,
+    tell: Callable[[Told], None],
+    once: bool = False,
+    worded: Worded = lambda verdict: verdict,
 ) -> StreamingQuery:
-    """Begin to follow the logs at these paths, behind what the checkpoint says has been seen.
+    """Begin to follow logs, at paths or of a broker, behind what the checkpoint says has been seen.
 
     With `once` the query ends where the logs end now. Verdicts are kept in `verdicts` of the checkpoint's directory.
     Raises CheckpointError.
     """
-    check_format(checkpoint)
+    check_format(checkpoint, isinstance(logs, Broker))
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    logs = spark.readStream.format("rota").option("entries", "true").option("partBytes", str(BATCH_BYTES))
-    rows = logs.load("\n".join(map(str, paths))).select(*KEY, *ROWS.names)
+    reading = spark.readStream.format("rota").option("entries", "true").option("partBytes", str(BATCH_BYTES))
+    if isinstance(logs, Broker):
+        loaded = reading.options(**logs.options()).load()
+    else:
+        loaded = reading.load("\n".join(map(str, logs)))
+    rows = loaded.select(*KEY, *ROWS.names)
     found = rows.groupBy(*KEY).transformWithState(
         statefulProcessor=Follower(), outputStructType=FOUND, outputMode="Append", timeMode="None"
     )
-    verdicts = Verdicts(checkpoint / "verdicts", tell)
+    verdicts = Verdicts(checkpoint / "verdicts", tell, worded)
     writer = found.writeStream.outputMode("append").foreachBatch(verdicts.add)
     writer = writer.option("checkpointLocation", str(checkpoint / "spark"))
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()
