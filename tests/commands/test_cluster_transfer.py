@@ -238,7 +238,7 @@ def test_messages_go_along_with_the_directory(tmp_path: Path, url: str) -> None:
         with rota.Server(engine=url, node_id=1, ttl_ms=TTL_MS, settings=SETTINGS, data=data) as server:
             eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
             if message == "first":
-                # Nobody can read g1's offsets while the open transaction goes on.
+                # No client can read g1's offsets while the open transaction goes on.
                 in_transaction(server, "open", 7_777, ends=True)
                 before["g1"][0] = 7_777
             assert committed(server) == before
