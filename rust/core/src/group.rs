@@ -16,7 +16,7 @@ use crate::{
     purgatory::OpId,
     records::{GroupValue, MemberValue, OffsetValue},
     request::{Now, Protocol, Ticket},
-    slots::Handle,
+    slots::{Handle, Slots},
     states::State,
 };
 
@@ -257,7 +257,7 @@ pub struct Group {
     /// The leader; present exactly if there is a member (S3).
     pub leader: Option<MemberHandle>,
     /// All members in joining order.
-    pub joined: JoiningOrder<MemberHandle>,
+    pub joined: JoiningOrder<Member>,
     /// Members whose id does not name their slot, by id. Another incarnation or another coordinator minted these ids.
     pub members_by_id: BTreeMap<Arc<str>, MemberHandle>,
     /// Static members by instance id (S16).
@@ -373,8 +373,8 @@ impl Group {
     }
 
     /// Adds a member at the end of the joining order and indexes its id.
-    pub fn enlist(&mut self, member_id: &str, handle: MemberHandle) {
-        self.joined.push(handle);
+    pub fn enlist(&mut self, member_id: &str, handle: MemberHandle, members: &mut Slots<Member>) {
+        self.joined.push(handle, members);
         self.name(member_id, handle);
     }
 

@@ -194,7 +194,7 @@ impl Coordinator {
         }
         group.leader.get_or_insert(slot);
         group.count_protocols(&protocols, true);
-        group.enlist(member_id, slot);
+        group.enlist(member_id, slot, &mut self.members);
         if let Some(instance_id) = &client.instance_id {
             group.instances.insert(Arc::clone(instance_id), slot);
         }
@@ -340,7 +340,7 @@ impl Coordinator {
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
         group.members_by_id.remove(&*member.id);
-        group.joined.remove(handle);
+        group.joined.remove(handle, &mut self.members);
         if let Some(instance_id) = &member.client.instance_id {
             group.instances.remove(instance_id);
         }

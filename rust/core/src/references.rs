@@ -63,8 +63,8 @@ impl Coordinator {
     }
 
     fn check_group_references(&self, handle: GroupHandle, group: &Group) -> Result<(), &'static str> {
-        if !group.joined.is_sound() {
-            return Err("the joining order names a member twice");
+        if !group.joined.is_sound(&self.members) {
+            return Err("the joining order names a member twice, or a member has another place");
         }
         for member in group.joined.values() {
             let state = self.members.get(*member).ok_or("the joining order names a dead member")?;

@@ -101,7 +101,7 @@ impl Coordinator {
             assignment: Arc::clone(&value.assignment),
         });
         let group = &mut self.groups[handle];
-        group.enlist(&value.member_id, member);
+        group.enlist(&value.member_id, member, &mut self.members);
         if let Some(instance_id) = &value.instance_id {
             group.instances.insert(Arc::clone(instance_id), member);
         }

@@ -54,7 +54,7 @@ impl<T> Handle<T> {
     }
 
     /// The inverse of `to_bits`. Any number gives a handle, possibly a stale one.
-    pub fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Handle { index: bits as u32, generation: (bits >> 32) as u32, kind: PhantomData }
     }
 }
@@ -72,6 +72,9 @@ enum Slot<T> {
 #[repr(C, align(32))]
 struct Entry<T> {
     generation: u32,
+    /// See [`Slots::place`]. It takes no memory: alignment leaves it free.
+    #[serde(skip)]
+    place: u32,
     slot: Slot<T>,
 }
 
@@ -92,7 +95,7 @@ impl<T> Slots<T> {
     /// Reserves a slot, for `fill` later.
     pub fn reserve(&mut self) -> Handle<T> {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { generation: 0, slot: Slot::Free });
+            self.entries.push(Entry { generation: 0, place: 0, slot: Slot::Free });
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
@@ -134,7 +137,7 @@ impl<T> Slots<T> {
     /// Returns the value; `None` for a stale handle.
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         match self.entries.get(handle.index as usize) {
-            Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
+            Some(Entry { generation, slot: Slot::Full(value), .. }) if *generation == handle.generation => Some(value),
             _ => None,
         }
     }
@@ -142,7 +145,7 @@ impl<T> Slots<T> {
     /// Returns the value mutably; `None` for a stale handle.
     pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
         match self.entries.get_mut(handle.index as usize) {
-            Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
+            Some(Entry { generation, slot: Slot::Full(value), .. }) if *generation == handle.generation => Some(value),
             _ => None,
         }
     }
@@ -151,6 +154,19 @@ impl<T> Slots<T> {
     pub fn is_reserved(&self, handle: Handle<T>) -> bool {
         let entry = self.entries.get(handle.index as usize);
         entry.is_some_and(|entry| entry.generation == handle.generation && matches!(entry.slot, Slot::Reserved))
+    }
+
+    /// Returns the place of the slot's value in a list of the owner, which the owner set; also after a release. `None` for
+    /// a slot that does not exist.
+    pub fn place(&self, handle: Handle<T>) -> Option<u32> {
+        self.entries.get(handle.index as usize).map(|entry| entry.place)
+    }
+
+    /// Sets the place of the slot's value. It is not part of a snapshot.
+    pub fn set_place(&mut self, handle: Handle<T>, place: u32) {
+        if let Some(entry) = self.entries.get_mut(handle.index as usize) {
+            entry.place = place;
+        }
     }
 
     /// Counts all slots, full or free.
@@ -175,7 +191,7 @@ impl<T> Slots<T> {
     /// Returns the value in a slot with its current handle.
     pub fn at(&self, index: u32) -> Option<(Handle<T>, &T)> {
         match self.entries.get(index as usize) {
-            Some(Entry { generation, slot: Slot::Full(value) }) => {
+            Some(Entry { generation, slot: Slot::Full(value), .. }) => {
                 Some((Handle { index, generation: *generation, kind: PhantomData }, value))
             }
             _ => None,

@@ -77,6 +77,11 @@ impl Coordinator {
         if !rest.is_empty() {
             return Err(RestoreError::Unreadable(format!("{} bytes follow it", rest.len())));
         }
+        for group in coordinator.group_ids.values() {
+            if let Some(group) = coordinator.groups.get_mut(*group) {
+                group.joined.close_gaps(&mut coordinator.members);
+            }
+        }
         coordinator.check_invariants().map_err(RestoreError::Broken)?;
         Ok(coordinator)
     }

@@ -81,7 +81,7 @@ impl Coordinator {
         group.count_protocols(&old.protocols, false);
         group.count_protocols(&new.protocols, true);
         group.members_by_id.remove(&*old.id);
-        group.joined.replace(from, to);
+        group.joined.replace(from, to, &mut self.members);
         group.name(&new.id, to);
         if let Some(instance_id) = &new.client.instance_id {
             group.instances.insert(Arc::clone(instance_id), to);

@@ -144,7 +144,7 @@ impl Coordinator {
             self.groups[handle].count_protocols(&member.protocols, true);
             let place = self.members.insert(Member { group: handle, ..member });
             let group = &mut self.groups[handle];
-            group.enlist(&id, place);
+            group.enlist(&id, place, &mut self.members);
             if let Some(instance_id) = instance_id {
                 group.instances.insert(instance_id, place);
             }
