@@ -87,6 +87,10 @@ impl Answers {
                 let mut codes = committed.topics.iter().flat_map(|topic| &topic.partitions);
                 self.refused += usize::from(codes.any(|(_, code)| *code != ErrorCode::None));
             }
+            Answer::LeaveGroup(left) => {
+                let mut codes = left.members.iter().map(|member| member.error).chain([left.error]);
+                self.refused += usize::from(codes.any(|code| code != ErrorCode::None));
+            }
             _ => self.refused += 1,
         }
     }

@@ -3,7 +3,7 @@
 mod assignors;
 mod heartbeats;
 mod log;
-mod requests;
+pub mod requests;
 mod timers;
 
 /// One workload.
@@ -29,6 +29,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "purgatory", each: "operation watched and completed", run: timers::purgatory },
     Workload { name: "join", each: "of 1,000 members of one group", run: requests::join },
     Workload { name: "sync", each: "of 1,000 members of one group", run: requests::sync },
+    Workload { name: "leave", each: "of a group of 10,000, shuffled", run: requests::leaves },
+    Workload { name: "replace", each: "static member of 10,000, shuffled", run: requests::replacements },
     Workload { name: "offset-commit", each: "offset, kept by the log", run: requests::offset_commit },
     Workload { name: "assign-range", each: "partition of 10,000, 100 members", run: assignors::range },
     Workload { name: "assign-uniform", each: "partition of 10,000, 100 members", run: assignors::uniform },

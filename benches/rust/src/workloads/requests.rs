@@ -1,15 +1,17 @@
 //! Requests that change groups.
 
+use rota_bench::{crowd::Seat, stage::Stage};
 use rota_core::{
     Request,
-    request::{CommitPartition, CommitTopic, OffsetCommit},
+    request::{CommitPartition, CommitTopic, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
 };
 
-use rota_bench::stage::Stage;
-
-use crate::measured;
+use crate::{STRIDE, measured};
 
 const MEMBERS: usize = 1_000;
+/// Members of a large group, and how many of them are replaced or leave.
+const MANY: usize = 10_000;
+const FEW: usize = 1_000;
 const COMMITS: u64 = 5_000;
 const PARTITIONS: u64 = 100;
 
@@ -28,6 +30,48 @@ pub fn sync() -> u64 {
     measured(|| stage.sync(&seats));
     stage.all_good().expect("all syncs are good");
     seats.len() as u64
+}
+
+/// Members in the middle of a large group leave, after the first one that begins a rebalance.
+pub fn leaves() -> u64 {
+    let (mut stage, seats) = Stage::settled(1, MANY).expect("a Stable group");
+    leave(&mut stage, &seats[0]);
+    measured(|| (1..=FEW).for_each(|at| leave(&mut stage, &seats[1 + at.wrapping_mul(STRIDE) % (MANY - 1)])));
+    stage.all_good().expect("all are members");
+    FEW as u64
+}
+
+/// Static members of a large group are replaced while the group forms.
+pub fn replacements() -> u64 {
+    let mut stage = Stage::new();
+    (0..MANY).for_each(|at| join_static(&mut stage, at));
+    stage.all_good().expect("all joins wait");
+    measured(|| (1..=FEW).for_each(|at| join_static(&mut stage, at.wrapping_mul(STRIDE) % MANY)));
+    assert!(stage.all_good().is_err(), "the predecessors are fenced");
+    FEW as u64
+}
+
+/// A member leaves.
+pub fn leave(stage: &mut Stage, seat: &Seat) {
+    let members = [LeaveIdentity { member_id: &seat.member_id, instance_id: None, reason: None }];
+    stage.submit(Request::LeaveGroup(LeaveGroup { version: 3, group_id: Some(&seat.group), members: &members }));
+}
+
+/// A process of the static member `instance` joins.
+pub fn join_static(stage: &mut Stage, instance: usize) {
+    stage.submit(Request::JoinGroup(JoinGroup {
+        version: 5,
+        group_id: Some("group"),
+        member_id: "",
+        instance_id: Some(&format!("instance-{instance}")),
+        client_id: "consumer-1",
+        client_host: "/127.0.0.1",
+        session_timeout_ms: 45_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "consumer",
+        protocols: &[Protocol { name: "range", metadata: &[0; 24] }],
+        reason: None,
+    }));
 }
 
 /// One offset a request, by the members of one group.
