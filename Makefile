@@ -44,6 +44,7 @@ INPUTS ?= 1000000
 EVENTS ?= 1000000,10000000
 # Of bench-growth, one run each.
 MEMBERS ?= 1000 10000 100000 1000000 10000000
+GROUP_MEMBERS ?= 2000 10000 100000
 # Of bench-churn: members, how many change a second, seconds, rounds.
 CHURN ?= 100000 100 20 3
 # Of audit-worlds: about 1,270 events each.
@@ -222,11 +223,16 @@ ratios: wheel ## measure every goal with its rival or floor (20 min; BENCH_ARGS=
 	cargo build --quiet --release -p rota-benches --examples
 	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
 
-bench-growth: ## time a heartbeat with 1,000 to 10,000,000 members, without sockets (MEMBERS='1000 100000'; 10 GB)
+bench-growth: ## time a heartbeat with 1,000 to 10,000,000 members, and changes of large groups (MEMBERS='1000 100000'; 10 GB)
 	cargo build --quiet --release -p rota-benches --example core_path
 	for members in $(MEMBERS); do \
 		took=$$(cargo run --quiet --release -p rota-benches --example core_path requests $$members 3) || exit 1; \
 		echo "$$members members: $$took"; \
+	done
+	cargo build --quiet --release -p rota-benches --example large_group
+	for members in $(GROUP_MEMBERS); do \
+		took=$$(cargo run --quiet --release -p rota-benches --example large_group $$members) || exit 1; \
+		echo "$$members members of one group: $$took"; \
 	done
 
 bench-churn: ## time heartbeats of 100,000 members while 100 a second are replaced (CHURN='MEMBERS CHANGES SECONDS')
