@@ -2,7 +2,7 @@
 //! a removal or replacement does not search. A removal in the middle leaves a gap; gaps are closed before they outnumber
 //! the members, so that a removal moves one other member on average.
 
-use std::collections::VecDeque;
+use std::collections::{VecDeque, vec_deque};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,8 +83,8 @@ impl<T> JoiningOrder<T> {
     }
 
     /// Iterates in joining order.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Handle<T>> + Clone {
-        self.listed.iter().filter(|member| **member != Self::GAP)
+    pub fn values(&self) -> Values<'_, T> {
+        Values { listed: self.listed.iter(), left: self.len() }
     }
 
     /// Whether every member is at its place, so that none is listed twice.
@@ -112,6 +112,44 @@ impl<T> JoiningOrder<T> {
         (self.listed.get(at) == Some(&member)).then_some(at)
     }
 }
+
+/// Iterates over members, and knows how many are left.
+#[derive(Debug)]
+pub struct Values<'a, T> {
+    listed: vec_deque::Iter<'a, Handle<T>>,
+    left: usize,
+}
+
+// A derive would require `T: Clone`.
+impl<T> Clone for Values<'_, T> {
+    fn clone(&self) -> Self {
+        Values { listed: self.listed.clone(), left: self.left }
+    }
+}
+
+impl<'a, T> Iterator for Values<'a, T> {
+    type Item = &'a Handle<T>;
+
+    fn next(&mut self) -> Option<&'a Handle<T>> {
+        let next = self.listed.find(|member| **member != JoiningOrder::GAP)?;
+        self.left = self.left.saturating_sub(1);
+        Some(next)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> DoubleEndedIterator for Values<'_, T> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let last = self.listed.rfind(|member| **member != JoiningOrder::GAP)?;
+        self.left = self.left.saturating_sub(1);
+        Some(last)
+    }
+}
+
+impl<T> ExactSizeIterator for Values<'_, T> {}
 
 /// A restored list has no places until [`JoiningOrder::close_gaps`] writes them.
 impl<T> From<Vec<Handle<T>>> for JoiningOrder<T> {
