@@ -26,10 +26,12 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +46,7 @@ from rota.exits import complain
 CONNECTIONS = 256
 TTL_MS = 5_000
 TRIAL_S = 2
+LOOK_AGAIN_S = 0.01
 CHURN_S = 60
 REPORT_S = 60
 QUIET, COMPACTION, SNAPSHOT = "nothing else", "compaction of etcd", "snapshot"
@@ -81,6 +84,7 @@ class Space:
                 (COMPACTION, after.compacted > before.compacted),
                 (SNAPSHOT, after.snapshots > before.snapshots),
             ):
+                # Both count what has ended: it may have begun in the second before.
                 for second in range(before.second - 1, after.second + 1) if is_seen else ():
                     kinds[second].add(kind)
         for second, p99_ms in by_second.items():
@@ -90,18 +94,24 @@ class Space:
 
     def figures(self, churn_bytes: float) -> dict[str, Any]:
         """See the module."""
-        last = self.samples[-1]
-        bound = self.state_bytes + churn_bytes
         p99_ms = {kind: round(statistics.median(found), 1) for kind, found in sorted(self.p99_ms().items())}
         return {
             "commits/s": round(statistics.mean(row["commits"] for row in self.seconds)),
+            **self.of_engine(churn_bytes),
+            "commit p99 ms": p99_ms,
+        }
+
+    def of_engine(self, churn_bytes: float) -> dict[str, Any]:
+        """What is known while the load runs."""
+        last = self.samples[-1]
+        bound = self.state_bytes + churn_bytes
+        return {
             "file MB": round(last.file_bytes / 1e6, 1),
             "live MB": round(last.live_bytes / 1e6, 1),
             "state MB": round(self.state_bytes / 1e6, 1),
             "churn MB": round(churn_bytes / 1e6, 1),
             "file / bound": round(last.file_bytes / bound, 2),
             "snapshots": round(last.snapshots),
-            "commit p99 ms": p99_ms,
         }
 
 
@@ -165,22 +175,27 @@ def committed_bytes(fleet: Fleet, address: str, partitions: int) -> float:
 def measured(partitions: int, keys: int, rate: int, seconds: int) -> dict[str, Any]:
     """See the module."""
     space = Space()
-    with one_server(partitions) as (fleet, http):
+    with one_server(partitions) as (fleet, http), tempfile.NamedTemporaryFile("w+") as said:
         address = "{}:{}".format(*fleet.addresses[0])
         churn_bytes = committed_bytes(fleet, address, partitions) * rate * CHURN_S
         words = [str(LOAD), "steady", address, *map(str, (CONNECTIONS, keys, rate, seconds))]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as load:
-            assert load.stdout is not None
-            for line in load.stdout:
-                row = json.loads(line)
-                space.seconds.append(row)
-                space.samples.append(sampled(fleet, http, row["second"]))
-                if row["second"] % REPORT_S == REPORT_S - 1:
+        with subprocess.Popen(words, stdout=said) as load:
+            while not Path(said.name).stat().st_size and load.poll() is None:
+                time.sleep(LOOK_AGAIN_S)
+            began_s = time.monotonic()
+            while load.poll() is None:
+                second = int(time.monotonic() - began_s)
+                space.samples.append(sampled(fleet, http, second))
+                if second // REPORT_S > (space.samples[-2].second if space.samples[1:] else 0) // REPORT_S:
                     space.state_bytes = sum(state(fleet, partitions))
-                    complain(f"{row['second'] + 1} s: {words_of(space.figures(churn_bytes))}")
+                    complain(f"{second} s: {words_of(space.of_engine(churn_bytes))}")
+                with suppress(subprocess.TimeoutExpired):
+                    load.wait(max(0.0, began_s + second + 1 - time.monotonic()))
         if load.returncode:
             sys.exit(f"rota: the load ended with {load.returncode}; the server: {fleet.servers[1].last_lines()}")
         space.state_bytes = sum(state(fleet, partitions))
+        _began, *rows = Path(said.name).read_text().splitlines()
+        space.seconds = [json.loads(row) for row in rows]
     return {"partitions": partitions, "keys": keys, "rate": rate, "seconds": seconds, **space.figures(churn_bytes)}
 
 

@@ -3,12 +3,12 @@
 //! ```text
 //! commit_load run HOST:PORT CONNECTIONS SECONDS     every connection commits one offset of a group of its own
 //! commit_load steady HOST:PORT CONNECTIONS KEYS RATE SECONDS   so many commits a second, of KEYS groups in turn; a line
-//!                                                             of JSON for each second
+//!                                                             of JSON when it begins, and one for each second
 //! commit_load fill HOST:PORT GROUPS PARTITIONS      every group commits once, for all partitions
 //! commit_load floor DIR SECONDS                     4 KiB written in place and synced, again and again
 //! ```
 //!
-//! The topic is `orders`. One line of JSON is printed.
+//! The topic is `orders`. One line of JSON is printed, unless more are named.
 
 use std::{
     env, error, fs,
@@ -126,16 +126,17 @@ async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String>
     ))
 }
 
-/// One connection's share of the commits, each at its time. Microseconds from that time to the answer, by second.
+/// One connection's share of the commits, each at its time, the first one at `due`. Microseconds from that time to the
+/// answer, with the second of the time.
 async fn keep_pace(
     mut client: TcpStream,
     keys: Range<usize>,
+    (began, mut due): (Instant, Instant),
     pause: Duration,
-    began: Instant,
     seconds: usize,
     told: UnboundedSender<(usize, u32)>,
 ) -> Outcome<()> {
-    let (mut due, mut answer) = (began, Vec::new());
+    let mut answer = Vec::new();
     for (offset, key) in keys.cycle().enumerate() {
         tokio::time::sleep_until(due.into()).await;
         let second = due.duration_since(began).as_secs() as usize;
@@ -153,34 +154,34 @@ async fn keep_pace(
     Ok(())
 }
 
+/// Prints a line when it begins, and one for each second at the end: a commit may be answered late.
 async fn steady(address: &str, connections: usize, keys: usize, rate: f64, seconds: usize) -> Outcome<()> {
+    if keys < connections {
+        return Err(format!("{keys} keys are too few for {connections} connections").into());
+    }
     let mut clients = Vec::new();
     for at in 0..connections {
         clients.push(ready(address, &format!("load-{}", keys * at / connections)).await?);
     }
     let (began, pause) = (Instant::now(), Duration::from_secs_f64(connections as f64 / rate));
+    println!(r#"{{"began": true}}"#);
     let (told, mut heard) = unbounded_channel();
     let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
     for (at, client) in clients.into_iter().enumerate() {
-        let (first, told) = (keys * at / connections, told.clone());
-        let begin = began + pause.mul_f64(at as f64 / connections as f64);
-        tasks.spawn(keep_pace(client, first..keys * (at + 1) / connections, pause, begin, seconds, told));
+        let own = keys * at / connections..keys * (at + 1) / connections;
+        let due = began + pause.mul_f64(at as f64 / connections as f64);
+        tasks.spawn(keep_pace(client, own, (began, due), pause, seconds, told.clone()));
     }
     drop(told);
     let mut took: Vec<Vec<u32>> = vec![Vec::new(); seconds];
-    let mut next = 0;
-    while let Some((second, micros)) = heard.recv().await {
-        took[second].push(micros);
-        // No commit of a second is answered much later than in the one after the next.
-        while next + 2 < second {
-            println!("{}", of_second(next, &mut took[next]));
-            next += 1;
+    loop {
+        tokio::select! {
+            Some((second, micros)) = heard.recv() => took[second].push(micros),
+            Some(done) = tasks.join_next() => done??,
+            else => break,
         }
     }
-    while let Some(done) = tasks.join_next().await {
-        done??;
-    }
-    (next..seconds).for_each(|second| println!("{}", of_second(second, &mut took[second])));
+    took.iter_mut().enumerate().for_each(|(second, took)| println!("{}", of_second(second, took)));
     Ok(())
 }
 
