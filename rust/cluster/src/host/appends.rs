@@ -95,7 +95,7 @@ fn refuse_open(partition: PartitionId, epoch: Epoch, to: &Arc<Completions>) {
 }
 
 impl Running<'_> {
-    pub(super) fn open(&mut self, partition: PartitionId, epoch: Epoch, to: Arc<Completions>) {
+    fn open(&mut self, partition: PartitionId, epoch: Epoch, to: Arc<Completions>) {
         match self.node.inspect().partitions.get(&partition) {
             Some(Phase::Loading(token)) if token.epoch == epoch => self.opens.push((partition, epoch, to)),
             Some(Phase::Serving(serving)) if serving.token.epoch == epoch => {

@@ -406,7 +406,8 @@ impl<'c> Running<'c> {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Open(partition, epoch, to) => self.open(partition, epoch, to),
+            // It is refused only after the serving thread has been told what was lost.
+            Message::Open(partition, epoch, to) => self.opens.push((partition, epoch, to)),
             Message::Append(order) => self.append(order),
             Message::Dropped(partition, epoch) => self.dropped(partition, epoch),
             Message::Ended(ended) => self.ended(ended),
@@ -462,8 +463,8 @@ impl<'c> Running<'c> {
             }
             Command::Applied { base_offset, tickets, partition } => self.applied(partition, base_offset, &tickets),
             Command::Refused(ticket, refusal) => self.refused(ticket, refusal),
-            // Reads are gated by the session. What the node owns afterwards says the rest.
             Command::SnapshotDone(..) => self.shared.count(|stats| stats.snapshots += 1),
+            // Reads are gated by the session. What the node owns afterwards says the rest.
             Command::Read(..) | Command::Unload(..) | Command::Released(_) => {}
             Command::Stopped(stop) => {
                 eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop));
