@@ -69,6 +69,7 @@ class FakeFeed:
         self.is_diverging = False
         self.errors: dict[int, Fetched] = {}
         """By partition: what is sent instead of its batches."""
+        self.leaderless: tuple[int, ...] = ()
         self.failure: GroupsError | None = None
         """What every question raises."""
         self.closed = 0
@@ -76,7 +77,8 @@ class FakeFeed:
     def topic(self) -> Topic | None:
         if self.failure is not None:
             raise self.failure
-        return Topic(self.id, dict.fromkeys(range(len(self.logs)), 1)) if self.is_there else None
+        leaders = {partition: 1 for partition in range(len(self.logs)) if partition not in self.leaderless}
+        return Topic(self.id, leaders, self.leaderless) if self.is_there else None
 
     def bounds(self, partition: int) -> Bounds | None:
         return Bounds(self.logs[partition].first, self.logs[partition].end)

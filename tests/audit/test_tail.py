@@ -8,16 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kafka import errors
 
 from rota import _rota
 from rota.audit.decoding import placed
-from rota.audit.follow.advancing import SKIPPED
+from rota.audit.follow.advancing import SKIPPED, CheckpointError
 from rota.audit.follow.broker import Broker, BrokerReader, EndedError
-from rota.audit.follow.query import batch_of
+from rota.audit.follow.query import batch_of, check_format
 from rota.audit.follow.tail import LostError, Position, Tail
 from rota.audit.logs import OFFSETS
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA
+from rota.groups.cluster import kind_of
 from rota.groups.errors import GroupsError, Kind
 from rota.groups.fetching import Fetched
 from tests.audit.fake_feed import FakeFeed, Log, Record, commit, group_record, read_all
@@ -166,6 +168,46 @@ def test_a_partition_that_cannot_be_read_now_is_left_for_later() -> None:
     assert rows["partition"].to_pylist() == [1] * feed.logs[1].end
 
 
+def test_a_partition_without_a_leader_is_said_and_left_for_later() -> None:
+    said: list[str] = []
+    feed = FakeFeed(committing(3), committing(4))
+    feed.leaderless = (1,)
+    tail = Tail(WHERE, feed, said.append)
+    rows, end = read_all(tail)
+    assert (set(rows["partition"].to_pylist()), len(said)) == ({0}, 1)
+    with pytest.raises(GroupsError, match="without a leader now: 1"):
+        tail.ends()
+    feed.leaderless = ()
+    rows, _ = read_all(tail, end)
+    assert rows["partition"].to_pylist() == [1] * feed.logs[1].end
+
+
+def test_a_partition_whose_records_were_all_removed_is_passed_over() -> None:
+    log = committing(6)
+    feed = FakeFeed(log)
+    tail = Tail(WHERE, feed)
+    _, end = read_all(tail)
+    seen = end.following[0][0]
+    log.batches.clear()
+    log.first = seen + 9
+    rows, later = read_all(tail, end)
+    assert (places(rows), later.following[0][0]) == ([(seen, "compacted")], seen + 9)
+    assert tail.reach(later) == later
+
+
+@pytest.mark.parametrize("is_leaderless", [True, False])
+def test_an_end_that_cannot_be_reached_now_is_no_end(is_leaderless: bool) -> None:
+    feed = FakeFeed(committing(3), committing(4))
+    goal = Tail(WHERE, feed).ends()
+    if is_leaderless:
+        feed.leaderless = (1,)
+    else:
+        feed.errors[1] = Fetched(error="NotLeaderForPartition", is_transient=True)
+    with pytest.raises(GroupsError, match="cannot be read now: 1") as raised:
+        read_all(Tail(WHERE, feed), goal=goal)
+    assert raised.value.kind is Kind.UNREACHABLE
+
+
 def test_a_forbidden_topic_is_an_error() -> None:
     feed = FakeFeed(committing(3))
     feed.errors[0] = Fetched(error="TopicAuthorizationFailed")
@@ -207,6 +249,29 @@ def test_a_broker_that_goes_away_and_comes_back_is_said_once_each(tmp_path: Path
         f"{WHERE} answers again",
     ]
     assert feed.closed == 3
+
+
+def test_who_reads_to_the_end_waits_for_a_broker_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.audit.follow.broker.PATIENCE_S", 0.0)
+    feed, said = FakeFeed(committing(3)), tmp_path / "said"
+    feed.failure = GroupsError(Kind.UNREACHABLE, "no answer from it")
+    with pytest.raises(EndedError):
+        reader_of(feed, said).prepareForTriggerAvailableNow()
+    assert told(said) == [{"error": "no answer from it", "exit_code": Kind.UNREACHABLE.exit_code}]
+
+
+def test_a_checkpoint_is_of_what_was_read(tmp_path: Path) -> None:
+    check_format(tmp_path, is_of_broker=True)
+    # No broker answered, so nothing was read.
+    check_format(tmp_path)
+    (tmp_path / "spark").mkdir()
+    check_format(tmp_path)
+    with pytest.raises(CheckpointError, match="is of directories, not of a broker"):
+        check_format(tmp_path, is_of_broker=True)
+
+
+def test_a_broker_that_the_client_does_not_know_yet_is_waited_for() -> None:
+    assert kind_of(errors.UnknownBrokerIdError(2)) is Kind.UNREACHABLE
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -37,6 +37,7 @@ KINDS: list[tuple[type[Exception], Kind]] = [
     (errors.RebalanceInProgressError, Kind.IN_USE),
     (errors.GroupSubscribedToTopicError, Kind.IN_USE),
     (errors.BrokerResponseError, Kind.REFUSED),
+    (errors.UnknownBrokerIdError, Kind.UNREACHABLE),
     (errors.KafkaConnectionError, Kind.UNREACHABLE),
     (errors.KafkaTimeoutError, Kind.UNREACHABLE),
     (errors.NodeNotReadyError, Kind.UNREACHABLE),

@@ -31,6 +31,8 @@ class Topic(NamedTuple):
     """32 hexadecimal digits; "": the brokers are too old to have ids."""
     leaders: dict[int, int]
     """By partition; of those that have one."""
+    leaderless: tuple[int, ...] = ()
+    """The other partitions."""
 
 
 class At(NamedTuple):
@@ -89,9 +91,14 @@ class ClusterFeed:
             return None
         if error is errors.TopicAuthorizationFailedError:
             raise GroupsError(Kind.REFUSED, f"an ACL forbids to describe the topic {self._topic}")
+        with asking(f"{self._topic} could not be described"):
+            if error is not errors.NoError:
+                raise error
         found = UUID(str(told.get("topic_id") or UUID(int=0)))
-        leaders = {one["partition_index"]: one["leader_id"] for one in told["partitions"] if one["leader_id"] >= 0}
-        return Topic(found.hex if found.int else "", leaders)
+        leaders = {one["partition_index"]: one["leader_id"] for one in told["partitions"]}
+        leaderless = tuple(sorted(partition for partition, leader in leaders.items() if leader < 0))
+        led = {partition: leader for partition, leader in leaders.items() if leader >= 0}
+        return Topic(found.hex if found.int else "", led, leaderless)
 
     def bounds(self, partition: int) -> Bounds | None:
         """The first and the next offset of a partition. Raises GroupsError."""

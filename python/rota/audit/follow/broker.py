@@ -99,6 +99,8 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now is all that is read."""
+        # From now on patience has an end, too.
+        self.goal = {}
         self.goal = self._asked(Tail.ends, is_needed=True)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

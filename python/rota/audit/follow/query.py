@@ -146,6 +146,9 @@ def check_format(checkpoint: Path, is_of_broker: bool = False) -> None:
     kept.write_text(f"{FORMAT}\n")
     if is_of_broker:
         mark.touch()
+    else:
+        # Of a run that ended before it began to read.
+        mark.unlink(missing_ok=True)
 
 
 def started(

@@ -107,19 +107,25 @@ class Tail:
         from rota.groups.fetching import At
 
         topic = self.topic(start)
+        for partition in topic.leaderless:
+            self._say_once(f"partition {partition} of {OFFSETS_TOPIC} cannot be read now: it has no leader")
         following = {partition: At(*at) for partition, at in start.following.items()}
         places = {partition: following.get(partition, At(0)) for partition in self._in_turn(topic)}
         if goal is not None:
             places = {one: at for one, at in places.items() if at.offset < goal.get(one, 0)}
         self.kept, reached = {}, dict(start.following)
-        for partition, at, fetched in self._fetched(topic, places):
-            extent = self._extent(partition, at.offset, fetched)
-            if extent is None:
-                continue
-            end = extent[0] if goal is None else min(extent[0], goal[partition])
+        for partition, first, fetched in self._fetched(topic, places):
+            at = places[partition]
+            # Without a batch there is nothing behind the offsets that were removed.
+            until, epoch = self._extent(partition, at.offset, fetched) or (first, at.epoch)
+            end = until if goal is None else min(until, goal[partition])
             if end > at.offset:
                 self.kept[partition] = Piece(at.offset, end, fetched.batches, fetched.aborted)
-                reached[partition] = (end, extent[1])
+                reached[partition] = (end, epoch)
+        left = [partition for partition, end in (goal or {}).items() if following.get(partition, At(0)).offset < end]
+        if left and not self.kept:
+            text = ", ".join(map(str, left))
+            raise GroupsError(Kind.UNREACHABLE, f"partitions of {OFFSETS_TOPIC} that cannot be read now: {text}")
         return Position(start.log or self.servers, topic.id, reached)
 
     def chunks(self, start: Position, end: Position) -> list[Chunk]:
@@ -136,7 +142,11 @@ class Tail:
 
     def ends(self) -> dict[int, int]:
         """By partition, the offset before which no transaction is open now. Raises GroupsError."""
-        return self.feed.stable_ends(self.topic(Position()))
+        topic = self.topic(Position())
+        if topic.leaderless:
+            text = ", ".join(map(str, topic.leaderless))
+            raise GroupsError(Kind.UNREACHABLE, f"partitions of {OFFSETS_TOPIC} without a leader now: {text}")
+        return self.feed.stable_ends(topic)
 
     def _in_turn(self, topic: Topic) -> list[int]:
         """The partitions, each time beginning with another one: an answer has room for some."""
@@ -145,12 +155,16 @@ class Tail:
         turn = self.rounds % max(1, len(partitions))
         return partitions[turn:] + partitions[:turn]
 
-    def _fetched(self, topic: Topic, places: Mapping[int, At]) -> Iterator[tuple[int, At, Fetched]]:
-        """What came of each partition. Those that could not be read now are left for later."""
+    def _fetched(self, topic: Topic, places: Mapping[int, At]) -> Iterator[tuple[int, int, Fetched]]:
+        """What came of each partition, and from which offset on: that of its place, or the first that is left.
+
+        Partitions that could not be read now are left for later.
+        """
         from rota.groups.fetching import At
 
         for partition, fetched in self.feed.fetch(topic, places, self.partition_bytes).items():
             at, found = places[partition], fetched
+            first = at.offset
             if found.error == "OffsetOutOfRange":
                 first = self._first(partition, at.offset)
                 found = self.feed.fetch(topic, {partition: At(first)}, self.partition_bytes).get(partition, found)
@@ -160,7 +174,7 @@ class Tail:
                     f" offset {at.offset} (a leader that lacked them was elected); {ANEW}"
                 )
             if not found.error:
-                yield partition, at, found
+                yield partition, first, found
             elif found.is_transient or found.error == "OffsetOutOfRange":
                 self._say_once(f"partition {partition} of {OFFSETS_TOPIC} cannot be read now: {found.error}")
             else:
