@@ -163,14 +163,14 @@ async fn steady(address: &str, connections: usize, keys: usize, rate: f64, secon
     for at in 0..connections {
         clients.push(ready(address, &format!("load-{}", keys * at / connections)).await?);
     }
-    let (began, pause) = (Instant::now(), Duration::from_secs_f64(connections as f64 / rate));
+    let (began, apart) = (Instant::now(), Duration::from_secs_f64(1.0 / rate));
     println!(r#"{{"began": true}}"#);
     let (told, mut heard) = unbounded_channel();
     let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
     for (at, client) in clients.into_iter().enumerate() {
         let own = keys * at / connections..keys * (at + 1) / connections;
-        let due = began + pause.mul_f64(at as f64 / connections as f64);
-        tasks.spawn(keep_pace(client, own, (began, due), pause, seconds, told.clone()));
+        let due = began + apart * at as u32;
+        tasks.spawn(keep_pace(client, own, (began, due), apart * connections as u32, seconds, told.clone()));
     }
     drop(told);
     let mut took: Vec<Vec<u32>> = vec![Vec::new(); seconds];
