@@ -181,7 +181,8 @@ def measured(partitions: int, keys: int, rate: int, seconds: int) -> dict[str, A
         words = [str(LOAD), "steady", address, *map(str, (CONNECTIONS, keys, rate, seconds))]
         with subprocess.Popen(words, stdout=said) as load:
             while not Path(said.name).stat().st_size and load.poll() is None:
-                time.sleep(LOOK_AGAIN_S)
+                with suppress(subprocess.TimeoutExpired):
+                    load.wait(LOOK_AGAIN_S)
             began_s = time.monotonic()
             while load.poll() is None:
                 second = int(time.monotonic() - began_s)

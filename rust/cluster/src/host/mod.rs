@@ -406,7 +406,7 @@ impl<'c> Running<'c> {
 
     fn take(&mut self, message: Message) {
         match message {
-            // It is refused only after the serving thread has been told what was lost.
+            // It is refused only when the serving thread can know what was lost.
             Message::Open(partition, epoch, to) => self.opens.push((partition, epoch, to)),
             Message::Append(order) => self.append(order),
             Message::Dropped(partition, epoch) => self.dropped(partition, epoch),

@@ -541,10 +541,7 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
                 let group = damaged.groups.get_mut(handle(damaged)).expect("a group");
                 group.joined.replace(second, first, &mut damaged.members);
             }),
-            ("S21", "has another place", |damaged| {
-                let second = member_handle(damaged, 1);
-                damaged.members.set_place(second, 2);
-            }),
+            ("S21", "has another place", |damaged| damaged.members.set_place(member_handle(damaged, 1), 2)),
             ("S21", "place", |damaged| {
                 let first = member(damaged, 0).id.clone();
                 member(damaged, 1).id = first;
