@@ -292,6 +292,14 @@ def commits(scene: Scene, rounds: int) -> Figures:
     return found
 
 
+def etcd_program() -> str:
+    """The path of etcd. Ends the program without it."""
+    etcd = shutil.which("etcd")
+    if etcd is None:
+        sys.exit("rota: etcd is not installed (Debian: etcd-server)")
+    return etcd
+
+
 @contextmanager
 def scene_of(beginning: Fleet) -> Iterator[Scene]:
     """A fleet that answers, with a client."""
@@ -337,9 +345,7 @@ def main() -> None:
     parser.add_argument("--ttl-ms", type=int, default=5_000)
     parser.add_argument("--outage-s", type=float, default=60.0)
     chosen = parser.parse_args()
-    etcd = shutil.which("etcd")
-    if etcd is None:
-        sys.exit("rota: etcd is not installed (Debian: etcd-server)")
+    etcd = etcd_program()
     if COMMITS in chosen.parts and not (LOAD.exists() and FLOOR.exists()):
         sys.exit(f"rota: `commits` needs {LOAD} and {FLOOR}: `make bench-cluster` builds them")
     with scene_of(Fleet(etcd, chosen.ttl_ms)) as scene:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -36,7 +35,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benches.cluster import LOAD, TOPIC
+from prometheus_client.parser import text_string_to_metric_families
+
+from benches.cluster import LOAD, TOPIC, etcd_program
 from harness import peer
 from harness.raw import Connection
 from rota.cluster.looking import members
@@ -118,9 +119,9 @@ class Space:
 def counters(url: str, *names: str) -> dict[str, float]:
     """The sum of each counter of a page of metrics."""
     with urllib.request.urlopen(f"http://{url}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    rows = [line.rpartition(" ") for line in lines if not line.startswith("#")]
-    return {name: sum(float(value) for key, _, value in rows if key.partition("{")[0] == name) for name in names}
+        families = text_string_to_metric_families(answer.read().decode())
+    samples = [sample for family in families for sample in family.samples]
+    return {name: sum(sample.value for sample in samples if sample.name == name) for name in names}
 
 
 def state(fleet: Fleet, partitions: int) -> tuple[int, int]:
@@ -145,11 +146,8 @@ def sampled(fleet: Fleet, http: str, second: int) -> Sample:
 @contextmanager
 def one_server(partitions: int) -> Iterator[tuple[Fleet, str]]:
     """A server that owns all partitions, and the address of its metrics."""
-    etcd = shutil.which("etcd")
-    if etcd is None:
-        sys.exit("rota: etcd is not installed (Debian: etcd-server)")
     http = f"127.0.0.1:{free_ports(1)[0]}"
-    with Fleet(etcd, TTL_MS) as fleet:
+    with Fleet(etcd_program(), TTL_MS) as fleet:
         server = fleet.servers[1]
         server.command[server.command.index("--set") + 1] = f"offsets.topic.num.partitions={partitions}"
         server.command += ["--http", http]
@@ -183,11 +181,12 @@ def measured(partitions: int, keys: int, rate: int, seconds: int) -> dict[str, A
             while not Path(said.name).stat().st_size and load.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
                     load.wait(LOOK_AGAIN_S)
-            began_s = time.monotonic()
+            began_s, reports = time.monotonic(), 0
             while load.poll() is None:
                 second = int(time.monotonic() - began_s)
                 space.samples.append(sampled(fleet, http, second))
-                if second // REPORT_S > (space.samples[-2].second if space.samples[1:] else 0) // REPORT_S:
+                if second // REPORT_S > reports:
+                    reports = second // REPORT_S
                     space.state_bytes = sum(state(fleet, partitions))
                     complain(f"{second} s: {words_of(space.of_engine(churn_bytes))}")
                 with suppress(subprocess.TimeoutExpired):
