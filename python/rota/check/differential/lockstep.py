@@ -6,6 +6,7 @@ It knows nothing of the protocol: it resolves ids, keeps what the log would keep
 from __future__ import annotations
 
 import base64
+import uuid
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,8 @@ from rota.model.consumer.records import GroupEpoch
 
 ENTROPY_STEP = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835
 UUID_LENGTH = 36
+# The last digits of a classic member id name a place in memory.
+SLOT_DIGITS = 8
 # Every so many heartbeats come in an array.
 IN_ARRAYS_EVERY = 3
 # The handle of an id that is not a member.
@@ -63,9 +66,9 @@ def random_id(ticket: int) -> str:
     return base64.urlsafe_b64encode(entropy_of(ticket).to_bytes(16)).decode().rstrip("=")
 
 
-def _likelihood(told: str | None) -> int:
-    """In which order requests are looked at for the id that is new: told one, not answered, answered without one."""
-    return 0 if told else 1 if told is None else 2
+def classic_id(ticket: int, prefix: str) -> str:
+    """The id of the classic protocol that the core makes of them, without the digits of its slot."""
+    return f"{prefix}-{uuid.UUID(int=entropy_of(ticket), version=4)}"[:-SLOT_DIGITS]
 
 
 class Stepping(ABC):
@@ -102,7 +105,6 @@ class Lockstep(Stepping):
         self.events = 0
         self.minted: dict[int, str] = {}
         self.minting: dict[int, model.JoinGroup] = {}
-        self.known: set[str] = set()
         self.waiting: dict[int, str] = {}
         self.log: dict[tuple[int, int], tuple[model.Record, ...]] = {}
         self.cores_log: dict[tuple[int, int], Sequence[rota.protocol.Record]] = {}
@@ -201,30 +203,24 @@ class Lockstep(Stepping):
         return [rota.protocol.HeartbeatAnswer(ticket, rota.protocol.ErrorCode(int(codes[0])))]
 
     def _learn_ids(self, core_effects: Iterable[rota.coordinator.Effect]) -> None:
-        """Ids are the coordinator's choice: take the core's, which must be new, for the model to use their random part.
+        """Ids are the coordinator's choice: take the core's, which are made of the bits that came with the request. The
+        model uses their random part.
 
         A JoinGroup may be handled later than it came (docs/protocol.md §12.3), so this is done at every event.
         """
-        told = {
-            effect.ticket: effect.member_id for effect in core_effects if isinstance(effect, rota.protocol.JoinAnswer)
-        }
+        told = [effect.member_id for effect in core_effects if isinstance(effect, rota.protocol.JoinAnswer)]
         records = [record for each in core_effects for record in getattr(each, "records", ())]
         written = [record.key for record in records if isinstance(record, rota.protocol.UnknownRecord)]
         values = [record.value for record in records if isinstance(record, rota.protocol.GroupRecord)]
         stored = [member.member_id for value in values if value is not None for member in value.members]
-        for ticket, request in sorted(self.minting.items(), key=lambda item: _likelihood(told.get(item[0]))):
+        for ticket, request in list(self.minting.items()):
             whole = random_id(ticket)
-            if told.get(ticket) == whole or any(whole.encode() in key for key in written):
-                self.minted[ticket] = whole
-                self.known.add(whole)
-                del self.minting[ticket]
-                continue
             prefix = request.client_id if request.instance_id is None else request.instance_id
-            candidates = [told[ticket]] if told.get(ticket) else [*stored, *self._ids_in_core(request.group_id or "")]
-            mine = [each for each in candidates if each[:-UUID_LENGTH] == f"{prefix}-" and each not in self.known]
+            candidates = [*told, *stored, *self._ids_in_core(request.group_id or "")]
+            mine = [each for each in candidates if each[:-SLOT_DIGITS] == classic_id(ticket, prefix)]
+            mine += [whole] if whole in told or any(whole.encode() in key for key in written) else []
             if mine:
                 self.minted[ticket] = mine[0]
-                self.known.add(mine[0])
                 del self.minting[ticket]
 
     def _ids_in_core(self, group_id: str) -> list[str]:
