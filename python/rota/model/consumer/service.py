@@ -18,7 +18,7 @@ from rota.model.consumer.heartbeat import heartbeat, refuse
 from rota.model.consumer.queue import is_writing, refuse_all, taken, wait
 from rota.model.consumer.records import ConsumerRecord, fold
 from rota.model.consumer.removal import timer_over
-from rota.model.consumer.write import arm_rebalance, arm_session, end_classic, is_armed, put, refused
+from rota.model.consumer.write import JOIN, SYNC, arm_rebalance, arm_session, end_classic, is_armed, put, refused
 from rota.model.requests import Submit
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import State, emit
@@ -76,13 +76,14 @@ def _is_kept(shell: ClassicGroup) -> bool:
 def _resumed(
     s: State, group_id: str, what: Submit | tuple[str, str], handle: Callable[[State, Submit], State]
 ) -> State:
-    """A timer counts only if it is not armed again."""
+    """A timer counts only if it is not armed again, and that of a JoinGroup only if the member has not joined."""
     if isinstance(what, Submit):
         if isinstance(what.request, ConsumerGroupHeartbeat | ConsumerGroupDescribe):
             return submit(s, what.ticket, what.request, what.uuid)
         return handle(s, what)
     kind, member_id = what
-    return s if is_armed(s, kind, group_id, member_id) else timer_over(s, kind, group_id, member_id)
+    is_void = is_armed(s, kind, group_id, member_id) or (kind == JOIN and is_armed(s, SYNC, group_id, member_id))
+    return s if is_void else timer_over(s, kind, group_id, member_id)
 
 
 def topics_changed(s: State, topics: Iterable[Topic]) -> State:
