@@ -224,7 +224,7 @@ def test_the_model_can_be_read_in_an_hour() -> None:
     assert messages <= 365
     newer = {path.stem: count for path, count in paths.items() if is_newer(path)}
     declared = sum(newer[name] for name in ("data", "records", "embedded"))
-    assert sum(newer.values()) - declared <= 980
+    assert sum(newer.values()) - declared <= 900
     assert declared <= 310
     assert next(count for path, count in paths.items() if path.stem == "transactions") <= 360
 

@@ -56,6 +56,14 @@ def classic_request(s: State, event: Submit) -> State:
     return s
 
 
+def named(group: Group, member_id: str, instance_id: str | None) -> tuple[Member | None, str]:
+    """The member that a request names, or the error; an instance id has to be that of the member (§18.3)."""
+    member = group.members.get(member_id) if instance_id is None else holder(group, instance_id)
+    if member is None or member.member_id != member_id:
+        return None, "FENCED_INSTANCE_ID" if member else "UNKNOWN_MEMBER_ID"
+    return member, NONE
+
+
 def _join(s: State, ticket: int, r: JoinGroup, uuid: str) -> State:
     """JoinGroup; a new id is all of `uuid` (§18.2)."""
     group_id = r.group_id or ""
@@ -63,47 +71,29 @@ def _join(s: State, ticket: int, r: JoinGroup, uuid: str) -> State:
     if not group.members:
         s = wait(write(s, group_id, None, log.deletion(group)), group_id, Submit(ticket, r, uuid))
         return replace(s, queue=(s.queue[-1], *s.queue[:-1]))  # what else waits has come later
-    error = _join_error(s, group, r)
-    if error == "MEMBER_ID_REQUIRED":
-        return emit(s, JoinAnswer(ticket, error, member_id=uuid))
-    if error != NONE:
-        return emit(s, JoinAnswer(ticket, error))
-    told = embedded.subscription(r.protocols[0][1])
+    told = _subscription(s, group, r)
+    if isinstance(told, str):
+        return emit(s, JoinAnswer(ticket, told, member_id=uuid if told == "MEMBER_ID_REQUIRED" else ""))
     owned = tuple((s.topics[name].topic_id, at) for name, at in told.owned if name in s.topics)
-    change = ConsumerGroupHeartbeat(
-        group_id,
-        r.member_id or uuid,
-        0,
-        r.instance_id,
-        told.rack_id,
-        r.rebalance_timeout_ms,
-        told.topics,
-        "",
-        None,
-        owned,
-        r.client_id,
-        r.client_host,
-    )
+    who = (r.member_id or uuid, 0, r.instance_id, told.rack_id, r.rebalance_timeout_ms)
+    change = ConsumerGroupHeartbeat(group_id, *who, told.topics, "", None, owned, r.client_id, r.client_host)
     work = found(group, change, replaces=not r.member_id)
     work, settled = stepped(s, preferred(group), work, change, Classic(r.session_timeout_ms, r.protocols))
     answer = JoinAnswer(ticket, NONE, settled.epoch, "consumer", r.protocols[0][0], "", False, settled.member_id)
-    after = (
-        downgraded(work.group, (), s, work.group.state == "Stable")
-        if work.replaced and not work.replaced.classic
-        else None
-    )
+    is_last = work.replaced is not None and not work.replaced.classic
+    after = downgraded(work.group, (), s, work.group.state == "Stable") if is_last else None
     if after is None:
         return settle(s, work, settled, work.records, answer, joined=settled.member_id)
     records: tuple[Record, ...] = (*work.records, *log.deletion(work.group), group_record(after))
     return settle(s, work, settled, records, answer, downgrade=Downgrade(after))
 
 
-def _join_error(s: State, group: Group, r: JoinGroup) -> str:
-    """§18.2, lines 3 to 9."""
-    member, static = group.members.get(r.member_id), holder(group, r.instance_id)
+def _subscription(s: State, group: Group, r: JoinGroup) -> embedded.Subscription | str:
+    """What a JoinGroup subscribes to, or its error (§18.2, lines 3 to 9)."""
+    is_known = r.member_id in group.members or holder(group, r.instance_id)
     if s.config.group_consumer_migration_policy == "disabled":
         return "INCONSISTENT_GROUP_PROTOCOL"
-    if len(group.members) >= s.config.group_consumer_max_size and not (member or static):
+    if len(group.members) >= s.config.group_consumer_max_size and not is_known:
         return "GROUP_MAX_SIZE_REACHED"
     offered = {name for name, _ in r.protocols}
     for each in group.members.values():
@@ -112,29 +102,20 @@ def _join_error(s: State, group: Group, r: JoinGroup) -> str:
         return "INCONSISTENT_GROUP_PROTOCOL"
     if not r.member_id and r.instance_id is None and r.version >= 4:
         return "MEMBER_ID_REQUIRED"
-    if r.member_id and r.instance_id is not None:
-        if static is None:
-            return "UNKNOWN_MEMBER_ID"
-        if static.member_id != r.member_id:
-            return "FENCED_INSTANCE_ID"
+    error = named(group, r.member_id, r.instance_id)[1] if r.member_id and r.instance_id is not None else NONE
+    if error != NONE:
+        return error
     try:
-        embedded.subscription(r.protocols[0][1])
+        return embedded.subscription(r.protocols[0][1])
     except ValueError:
         return "INCONSISTENT_GROUP_PROTOCOL"
-    return NONE
 
 
 def _member(group: Group, r: SyncGroup | Heartbeat) -> tuple[Member | None, str]:
     """The classic member that sends a request, and what is wrong with it (§18.3, lines 1 to 3)."""
-    member = group.members.get(r.member_id)
-    if r.instance_id is not None:
-        static = holder(group, r.instance_id)
-        if static is None:
-            return None, "UNKNOWN_MEMBER_ID"
-        if static.member_id != r.member_id:
-            return None, "FENCED_INSTANCE_ID"
+    member, error = named(group, r.member_id, r.instance_id)
     if member is None or member.classic is None:
-        return None, "UNKNOWN_MEMBER_ID"
+        return None, "UNKNOWN_MEMBER_ID" if member else error
     return (member, NONE) if r.generation == member.epoch else (None, "ILLEGAL_GENERATION")
 
 
@@ -182,23 +163,13 @@ def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
 def _leave(s: State, ticket: int, r: LeaveGroup) -> State:
     """LeaveGroup of members of both protocols (§18.5)."""
     group = s.consumers[r.group_id or ""]
-    gone: list[str] = []
+    gone: dict[str, Member] = {}
     results = []
     for member_id, instance_id in r.members:
-        leaver, error = _leaver(group, member_id, instance_id)
-        gone += [leaver] if leaver and leaver not in gone else []
+        static = holder(group, instance_id)
+        leaver, error = named(group, member_id or (static.member_id if static else ""), instance_id)
+        gone |= {leaver.member_id: leaver} if leaver else {}
         results.append(LeftMember(member_id, instance_id, error))
     top = results[0].error if r.version <= 2 and results else NONE
     answer = LeaveAnswer(ticket, top, tuple(results))
-    return remove(s, group.group_id, gone, answer) if gone else emit(s, answer)
-
-
-def _leaver(group: Group, member_id: str, instance_id: str | None) -> tuple[str | None, str]:
-    member, static = group.members.get(member_id), holder(group, instance_id)
-    if instance_id is None:
-        return (member_id, NONE) if member else (None, "UNKNOWN_MEMBER_ID")
-    if static is None:
-        return None, "UNKNOWN_MEMBER_ID"
-    if member_id not in ("", static.member_id):
-        return None, "FENCED_INSTANCE_ID"
-    return static.member_id, NONE
+    return remove(s, group.group_id, tuple(gone), answer) if gone else emit(s, answer)

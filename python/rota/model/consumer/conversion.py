@@ -9,7 +9,7 @@ from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import embedded
 from rota.model.consumer import records as log
 from rota.model.consumer.checks import Refusal
-from rota.model.consumer.data import UNREVOKED, Classic, Group, Held, Member, Topic, metadata, with_member
+from rota.model.consumer.data import STABLE, UNREVOKED, Classic, Group, Held, Member, Topic, metadata, with_member
 from rota.model.consumer.write import end_classic
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import Member as ClassicMember
@@ -65,20 +65,18 @@ def _upgraded(member: ClassicMember, classic: ClassicGroup, s: State) -> Member:
         known = sorted((s.topics[name].topic_id, at) for name, at in places if name in s.topics)
         return dict.fromkeys(known, classic.generation)
 
-    return Member(
-        member.member_id,
-        member.instance_id,
-        told.rack_id,
-        member.client_id,
-        member.client_host,
-        frozenset(told.topics),
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        epoch=classic.generation,
-        previous=classic.generation,
-        assigned=held(embedded.assigned(member.assignment)) if member.assignment else {},
-        revoking=held(told.owned),
-        classic=Classic(member.session_timeout_ms, member.protocols),
-    )
+    who = (member.member_id, member.instance_id, told.rack_id, member.client_id, member.client_host)
+    wants = (frozenset(told.topics), "", member.rebalance_timeout_ms, None)
+    stands = (classic.generation, classic.generation, STABLE)
+    owns = (held(embedded.assigned(member.assignment)), held(told.owned), None)
+    return Member(*who, *wants, *stands, *owns, Classic(member.session_timeout_ms, member.protocols))
+
+
+def is_unsettled(classic: ClassicGroup, group: Group) -> bool:
+    """Whether a classic group with members rebalances, or has to: no member has some partition (departure D25)."""
+    held = {partition for each in group.members.values() for partition in each.held}
+    is_whole = all((topic.topic_id, at) in held for topic in group.metadata for at in range(topic.partitions))
+    return bool(classic.members) and not (is_whole and classic.state == "Stable")
 
 
 def upgrade_records(group: Group) -> tuple[log.ConsumerRecord, ...]:
@@ -115,32 +113,18 @@ def downgraded(group: Group, gone: Collection[str], s: State, is_stable: bool = 
     allowed = s.config.group_consumer_migration_policy in ("bidirectional", "downgrade")
     if not (allowed and fits and all(member.classic for member in rest)):
         return None
-    classic = ClassicGroup(
-        group.group_id,
-        s.now_ms,
-        s.wall_ms,
-        "Stable",
-        group.epoch,
-        "consumer",
-        leader=rest[0].member_id if is_stable else None,
-        members=tuple(_downgraded(each, each.classic, s.topics, is_stable) for each in rest if each.classic),
-        durable=True,
-    )
+    classic = ClassicGroup(group.group_id, s.now_ms, s.wall_ms, "Stable", group.epoch, "consumer", durable=True)
+    members = tuple(_downgraded(each, each.classic, s.topics, is_stable) for each in rest if each.classic)
+    classic = replace(classic, members=members, leader=rest[0].member_id if is_stable else None)
     return replace(classic, protocol_name=vote(classic))
 
 
 def _downgraded(member: Member, classic: Classic, topics: Mapping[str, Topic], is_stable: bool) -> ClassicMember:
     """A member with its target, or with what it held (§17.2)."""
-    return ClassicMember(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        classic.session_timeout_ms,
-        member.rebalance_timeout_ms,
-        classic.protocols,
-        embedded.assignment(classic.protocols[0][1], (member.target or ()) if is_stable else member.held, topics),
-    )
+    part = (member.target or frozenset()) if is_stable else member.held
+    who = (member.member_id, member.instance_id, member.client_id, member.client_host)
+    offers = (classic.session_timeout_ms, member.rebalance_timeout_ms, classic.protocols)
+    return ClassicMember(*who, *offers, embedded.assignment(classic.protocols[0][1], part, topics))
 
 
 def taken(s: State, group_id: str) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from rota.model.answers import DeleteAnswer, JoinAnswer, LeaveAnswer
@@ -151,6 +151,10 @@ class ConsumerDescribeAnswer:
     members: tuple[Member, ...] = ()
 
 
+ConsumerAnswer: TypeAlias = "ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer | JoinAnswer | LeaveAnswer"
+"""What may wait for an append of a consumer group."""
+
+
 @dataclass(frozen=True)
 class Downgrade:
     """The classic group that takes the place of a consumer group, and the members that it is without. Without a leader
@@ -169,7 +173,7 @@ class ConsumerWrite:
     becomes.
     """
 
-    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer | JoinAnswer | LeaveAnswer, ...]
+    answers: tuple[ConsumerAnswer, ...]
     before: Group | None
     lost: tuple[tuple[str, str], ...] = ()
     joined: str | None = None

@@ -65,29 +65,17 @@ def _return(s: State, classic: ClassicGroup) -> State:
     was_stable = classic.state == "Stable"
     s = _installed(s, replace(classic, state="Stable", state_timestamp_ms=s.wall_ms))
     record = group_record(s.groups[classic.group_id])
-    return (
-        keep_unwritten(s, (record,))
-        if was_stable
-        else begin_rebalance(forget_unwritten(s, (record,)), classic.group_id)
-    )
+    if was_stable:
+        return keep_unwritten(s, (record,))
+    return begin_rebalance(forget_unwritten(s, (record,)), classic.group_id)
 
 
 def _installed(s: State, classic: ClassicGroup) -> State:
     """A classic group takes the place of the offsets that it had (§17.2). Sessions begin."""
     shell = s.groups.get(classic.group_id)
     bare = tuple(replace(each, owes_sync=False, is_new=False, replacing=None) for each in classic.members)
-    classic = replace(
-        classic,
-        members=bare,
-        pending=(),
-        offsets=shell.offsets if shell else {},
-        delay=None,
-        creating=None,
-        held=False,
-        plan=None,
-        deleting=None,
-        durable=True,
-    )
+    classic = replace(classic, pending=(), delay=None, creating=None, held=False, plan=None, deleting=None)
+    classic = replace(classic, members=bare, offsets=shell.offsets if shell else {}, durable=True)
     s = put_classic(s, replace(classic, subscribed_topics=subscribed_topics(classic)))
     for member in classic.members:
         s = arm_session(s, classic.group_id, member.member_id)

@@ -8,9 +8,17 @@ from typing import Any
 from rota.model.answers import NONE
 from rota.model.consumer import records as log
 from rota.model.consumer.checks import Refusal, member_error
-from rota.model.consumer.conversion import end_parked, taken, upgrade_error, upgrade_records, upgraded
+from rota.model.consumer.conversion import (
+    end_parked,
+    is_unsettled,
+    taken,
+    upgrade_error,
+    upgrade_records,
+    upgraded,
+)
 from rota.model.consumer.data import (
     Classic,
+    ConsumerAnswer,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     Group,
@@ -24,12 +32,11 @@ from rota.model.consumer.data import (
 )
 from rota.model.consumer.reconcile import Inputs, reconcile
 from rota.model.consumer.records import ConsumerRecord
-from rota.model.consumer.removal import leave
+from rota.model.consumer.removal import leave, without_unused
 from rota.model.consumer.target import compute, preferred
 from rota.model.consumer.write import (
     JOIN,
     SYNC,
-    ConsumerAnswer,
     arm_rebalance,
     arm_session,
     disarm,
@@ -74,12 +81,7 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
     if group is None and classic and classic.state != "Empty":
         return _upgrade(s, ticket, r, classic)
     ended = (GroupRecord(r.group_id, None),) if classic and group is None else ()
-    group = group or Group(r.group_id)
-    error = member_error(group, r, s.config.group_consumer_max_size)
-    if error:
-        return refuse(s, ticket, error)
-    work, settled = stepped(s, preferred(group), found(group, r), r)
-    return settle(s, work, settled, (*ended, *work.records), _answer(s, ticket, r, work, settled))
+    return _served(s, ticket, r, group or Group(r.group_id), *ended)
 
 
 def _upgrade(s: State, ticket: int, r: ConsumerGroupHeartbeat, classic: ClassicGroup) -> State:
@@ -91,27 +93,29 @@ def _upgrade(s: State, ticket: int, r: ConsumerGroupHeartbeat, classic: ClassicG
     group = upgraded(s, classic)
     if isinstance(group, tuple):
         return refuse(s, ticket, group)
+    first: tuple[Record, ...] = (GroupRecord(r.group_id, None), *upgrade_records(group))
+    return _served(s, ticket, r, group, *first, former=s.groups[r.group_id])
+
+
+def _served(
+    s: State, ticket: int, r: ConsumerGroupHeartbeat, group: Group, *first: Record, former: ClassicGroup | None = None
+) -> State:
+    """Steps 2 to 10 of §4.3, behind the records of the first. `former` is the classic group that is converted; what it
+    rebalanced for, or had to, is due (departure D25).
+    """
     error = member_error(group, r, s.config.group_consumer_max_size)
     if error:
         return refuse(s, ticket, error)
-    # What it rebalanced for, or had to, is due (departure D25).
-    held = {partition for each in group.members.values() for partition in each.held}
-    is_due = any((topic.topic_id, at) not in held for topic in group.metadata for at in range(topic.partitions))
-    assignor = "" if classic.members and (is_due or classic.state != "Stable") else preferred(group)
+    assignor = "" if former and is_unsettled(former, group) else preferred(group)
     work, settled = stepped(s, assignor, found(group, r), r)
-    records: tuple[Record, ...] = (GroupRecord(r.group_id, None), *upgrade_records(group), *work.records)
-    answer, before = _answer(s, ticket, r, work, settled), s.groups[r.group_id]
-    s = write(taken(s, r.group_id), r.group_id, work.group, records, answer, upgraded=before)
-    for member_id in work.group.members:
-        s = arm_session(s, r.group_id, member_id)
-    return s
-
-
-def _answer(s: State, ticket: int, r: ConsumerGroupHeartbeat, work: Work, settled: Member) -> ConsumerHeartbeatAnswer:
-    """§4.2."""
     interval_ms = setting_ms(s, r.group_id, "consumer.heartbeat.interval.ms")
     shown = (settled.member_id, settled.epoch, interval_ms, _assignment(r, work.before, settled))
-    return ConsumerHeartbeatAnswer(ticket, NONE, None, *shown)
+    answer = ConsumerHeartbeatAnswer(ticket, NONE, None, *shown)
+    s = taken(s, r.group_id) if former else s
+    s = settle(s, work, settled, (*first, *work.records), answer, upgraded=former)
+    for member_id in work.group.members if former else ():
+        s = arm_session(s, r.group_id, member_id)
+    return s
 
 
 def settle(
@@ -156,19 +160,12 @@ def found(group: Group, r: ConsumerGroupHeartbeat, *, replaces: bool = True) -> 
 
 def _updated(work: Work, r: ConsumerGroupHeartbeat, classic: Classic | None) -> Work:
     """Put the request over the member's fields; null leaves them (§4.1)."""
-    names, pattern, old = r.subscribed_topic_names, r.subscribed_topic_regex, work.member
-    member = replace(
-        old,
-        instance_id=old.instance_id if r.instance_id is None else r.instance_id,
-        rack_id=old.rack_id if r.rack_id is None else r.rack_id,
-        client_id=r.client_id,
-        client_host=r.client_host,
-        names=old.names if names is None else frozenset(names),
-        pattern=old.pattern if pattern is None else pattern,
-        rebalance_timeout_ms=old.rebalance_timeout_ms if r.rebalance_timeout_ms == -1 else r.rebalance_timeout_ms,
-        assignor=old.assignor if r.server_assignor is None else r.server_assignor,
-        classic=classic,
-    )
+    old, names, timeout_ms = work.member, r.subscribed_topic_names, r.rebalance_timeout_ms
+    wants: dict[str, Any] = {"instance_id": r.instance_id, "rack_id": r.rack_id, "assignor": r.server_assignor}
+    wants |= {"names": None if names is None else frozenset(names), "pattern": r.subscribed_topic_regex}
+    wants |= {"rebalance_timeout_ms": None if timeout_ms == -1 else timeout_ms}
+    given = {name: value for name, value in wants.items() if value is not None}
+    member = replace(old, client_id=r.client_id, client_host=r.client_host, classic=classic, **given)
     group = with_member(work.group, member)
     is_new = member.member_id not in work.group.members
     changed = (log.subscription(group.group_id, member),) if is_new or member != old else ()
@@ -178,15 +175,10 @@ def _updated(work: Work, r: ConsumerGroupHeartbeat, classic: Classic | None) -> 
 def _bumped(work: Work, s: State, assignor: str) -> Work:
     """The group epoch rises with the input of the assignment (§5.2). `assignor` was the preferred one."""
     group, member, before = work.group, work.member, work.before
-    unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
-    records = tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
-    group = replace(group, patterns={p: found for p, found in group.patterns.items() if p not in unused})
+    group, records = without_unused(group)
     is_resolved = not member.pattern or member.pattern in group.patterns
-    bump = (
-        member.names != before.names
-        or (member.pattern != before.pattern and is_resolved)
-        or assignor != preferred(group)
-    )
+    bump = member.names != before.names or (member.pattern != before.pattern and is_resolved)
+    bump = bump or assignor != preferred(group)
     if bump or group.is_stale:
         group = replace(group, is_stale=False)
         seen = metadata(group, s.topics)

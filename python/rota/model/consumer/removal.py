@@ -13,6 +13,7 @@ from rota.model.consumer.data import (
     IS_AWAY,
     NOTHING,
     UNREVOKED,
+    ConsumerAnswer,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     Downgrade,
@@ -23,7 +24,7 @@ from rota.model.consumer.data import (
     without_members,
 )
 from rota.model.consumer.records import ConsumerRecord
-from rota.model.consumer.write import JOIN, REBALANCE, SYNC, ConsumerAnswer, disarm, owed, write
+from rota.model.consumer.write import JOIN, REBALANCE, SYNC, disarm, owed, write
 from rota.model.log import group_record
 from rota.model.records import Record
 from rota.model.state import State, cancel, emit
@@ -70,17 +71,21 @@ def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[C
     """The group without these members, and its records; the last member takes the target with it
     (§8.2).
     """
-    records = tuple(record for member_id in sorted(gone) for record in log.tombstones(group.group_id, member_id))
-    group = without_members(group, gone)
-    unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
-    records += tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
-    group = replace(group, patterns={p: found for p, found in group.patterns.items() if p not in unused})
+    members = (log.tombstones(group.group_id, member_id) for member_id in sorted(gone))
+    group, patterns = without_unused(without_members(group, gone))
     group = replace(group, epoch=group.epoch + 1, metadata=metadata(group, s.topics))
-    records += (log.group_epoch(group),)
+    records = (*(record for each in members for record in each), *patterns, log.group_epoch(group))
     if not group.members:
         group = replace(group, target_epoch=group.epoch, target_ms=0)
         records += (log.target_epoch(group),)
     return group, records
+
+
+def without_unused(group: Group) -> tuple[Group, tuple[ConsumerRecord, ...]]:
+    """The group without the patterns that no member has any more, and their tombstones (§15.2)."""
+    used = {each.pattern for each in group.members.values()}
+    records = tuple(ConsumerRecord(log.PATTERN, group.group_id, p, None) for p in group.patterns if p not in used)
+    return replace(group, patterns={p: found for p, found in group.patterns.items() if p in used}), records
 
 
 def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
@@ -89,8 +94,9 @@ def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
     """
     group = s.consumers.get(group_id)
     member = group.members.get(member_id) if group else None
+    is_owed = kind in (JOIN, SYNC)
     if member is None or (kind == REBALANCE and (member.state != UNREVOKED or member.epoch == IS_AWAY)):
         return s
-    if kind in (JOIN, SYNC):
-        return remove(s, group_id, [member_id], lost=((kind, member_id),)) if member.classic else s
-    return remove(s, group_id, [member_id])
+    if is_owed and not member.classic:
+        return s
+    return remove(s, group_id, [member_id], lost=((kind, member_id),) if is_owed else ())

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rota.model.answers import NONE, DeleteAnswer, JoinAnswer, LeaveAnswer
+from rota.model.answers import NONE, DeleteAnswer, LeaveAnswer
 from rota.model.consumer.data import (
     UNREVOKED,
+    ConsumerAnswer,
     ConsumerDescribeAnswer,
-    ConsumerHeartbeatAnswer,
     ConsumerWrite,
     Group,
 )
@@ -19,7 +19,6 @@ from rota.model.records import Record
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import InFlight, State, arm, cancel, emit
 
-ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer | JoinAnswer | LeaveAnswer
 SESSION, REBALANCE, JOIN, SYNC = TIMERS = ("ConsumerSession", "ConsumerRebalance", "ConsumerJoin", "ConsumerSync")
 OWN_SETTINGS = {
     "consumer.session.timeout.ms": "group_consumer_session_timeout_ms",
@@ -152,11 +151,7 @@ def _failed(answer: ConsumerAnswer, error: str) -> ConsumerAnswer:
         return answer
     if isinstance(answer, DeleteAnswer):
         return replace(answer, error=offset_error(error))
-    if isinstance(answer, JoinAnswer):
-        return JoinAnswer(answer.ticket, offset_error(error))
-    if isinstance(answer, LeaveAnswer):
-        return LeaveAnswer(answer.ticket, offset_error(error))
-    return ConsumerHeartbeatAnswer(answer.ticket, offset_error(error))
+    return type(answer)(answer.ticket, offset_error(error))
 
 
 def is_armed(s: State, kind: str, group_id: str, member_id: str) -> bool:
