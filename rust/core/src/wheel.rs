@@ -16,8 +16,12 @@
 //!
 //! The wheel has no clock, hash order or callbacks. The caller passes the time to [`Wheel::advance`], and due entries
 //! are sorted by (deadline, arming number).
-use std::cmp::Reverse;
+mod due;
 
+use std::hint::black_box;
+
+pub use due::Due;
+use due::{Found, Pending};
 use serde::{Deserialize, Serialize};
 
 /// Number of levels: every deadline has a slot.
@@ -42,6 +46,8 @@ const VACANT: u16 = FOUND + 1;
 const LISTS: usize = OVERDUE as usize + 1;
 /// Lists that an advance processes at once: about as many as a core has loads in flight.
 const ABREAST: usize = 8;
+/// The memory of an entry is loaded while so many others are taken before it.
+const AHEAD: usize = 8;
 /// The end of a list, not an index of an entry.
 const NIL: u32 = u32::MAX;
 
@@ -154,25 +160,6 @@ impl Timer {
     /// Whether this is the entry of `id`.
     fn is(&self, id: TimerId) -> bool {
         self.generation == id.generation && self.place != VACANT
-    }
-}
-
-/// The entries that one [`Wheel::advance`] found due, earliest first. [`Wheel::take_due`] takes them.
-#[derive(Clone, Debug, Default)]
-pub struct Due {
-    /// (deadline, arming number, id), latest first, so that the next is popped from the end.
-    pending: Vec<(u64, u64, TimerId)>,
-}
-
-impl Due {
-    /// Returns an upper bound of the entries left: some may have been cancelled or rearmed since.
-    pub fn len(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// Whether no entry is left.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
     }
 }
 
@@ -296,14 +283,7 @@ impl<T> Wheel<T> {
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
         self.timer(id)?;
         self.unlink(id.index);
-        self.armed -= 1;
-        let timer = &mut self.timers[id.index as usize];
-        timer.place = VACANT;
-        // A cell whose generations are used up is not reused, so that no id is given twice.
-        if let Some(generation) = timer.generation.checked_add(1) {
-            timer.generation = generation;
-            self.free.push(id.index);
-        }
+        self.vacate(id.index);
         self.payloads[id.index as usize].take()
     }
 
@@ -369,7 +349,7 @@ impl<T> Wheel<T> {
             }
         }
         self.now_ms = now_ms;
-        let mut due = Due::default();
+        let mut due = Vec::new();
         (self.overdue, self.overdue_from_ms) = (0, u64::MAX);
         // Entries that are still due are found again, into the other of two buffers.
         let mut found = std::mem::replace(&mut self.found, std::mem::take(&mut self.found_before));
@@ -391,8 +371,7 @@ impl<T> Wheel<T> {
         }
         lists.clear();
         self.reached = lists;
-        due.pending.sort_unstable_by_key(|(deadline_ms, arming, _)| Reverse(order(*deadline_ms, *arming)));
-        due
+        Due::sorted(due)
     }
 
     /// Takes the next due entry: its id (stale from now on), its deadline in milliseconds and its payload.
@@ -400,10 +379,23 @@ impl<T> Wheel<T> {
     /// Skips entries that were cancelled or rearmed since the advance. A rearmed entry waits for the next advance, even
     /// with a deadline that has passed.
     pub fn take_due(&mut self, due: &mut Due) -> Option<(TimerId, u64, T)> {
-        while let Some((deadline_ms, arming, id)) = due.pending.pop() {
-            if self.timer(id).is_some_and(|timer| timer.arming == arming) {
-                return self.cancel(id).map(|payload| (id, deadline_ms, payload));
+        while let Some(Pending { arming, id }) = due.pop() {
+            if let Some(next) = due.after(AHEAD) {
+                black_box(self.payloads.get(next.id.index as usize).is_some_and(Option::is_some));
+                black_box(self.timers.get(next.id.index as usize).map(|timer| timer.generation));
             }
+            let Some(timer) = self.timers.get_mut(id.index as usize) else { continue };
+            if timer.place != FOUND || timer.generation != id.generation || timer.arming != arming {
+                continue;
+            }
+            let deadline_ms = timer.deadline_ms;
+            self.overdue -= 1;
+            self.vacate(id.index);
+            if self.overdue == 0 {
+                self.overdue_from_ms = u64::MAX;
+                self.found.clear();
+            }
+            return self.payloads[id.index as usize].take().map(|payload| (id, deadline_ms, payload));
         }
         None
     }
@@ -447,13 +439,26 @@ impl<T> Wheel<T> {
         self.timers.get(id.index as usize).filter(|timer| timer.is(id))
     }
 
+    /// Makes the cell of an unlinked entry free.
+    fn vacate(&mut self, index: u32) {
+        self.armed -= 1;
+        let timer = &mut self.timers[index as usize];
+        timer.place = VACANT;
+        // A cell whose generations are used up is not reused, so that no id is given twice.
+        if let Some(generation) = timer.generation.checked_add(1) {
+            timer.generation = generation;
+            self.free.push(index);
+        }
+    }
+
     /// Places an entry again after its slot was reached.
-    fn settle(&mut self, index: u32, due: &mut Due) {
+    fn settle(&mut self, index: u32, due: &mut Vec<Found>) {
         let timer = &self.timers[index as usize];
         if timer.deadline_ms > self.now_ms {
             return self.link(index);
         }
-        due.pending.push((timer.deadline_ms, timer.arming, TimerId { index, generation: timer.generation }));
+        let id = TimerId { index, generation: timer.generation };
+        due.push(Found { deadline_ms: timer.deadline_ms, arming: timer.arming, id });
         self.link_at(index, FOUND);
     }
 
@@ -517,11 +522,6 @@ impl<T> Wheel<T> {
             self.occupied[word] &= !bit;
         }
     }
-}
-
-/// Returns the sort key of a due entry: deadline, then arming number, as one number to sort without branches.
-fn order(deadline_ms: u64, arming: u64) -> u128 {
-    u128::from(deadline_ms) << u64::BITS | u128::from(arming)
 }
 
 /// Returns the place of a level's slot; the slots of all levels are numbered consecutively.
