@@ -12,8 +12,8 @@ stop      the longest pause while its coordinator ends with SIGTERM
 kill      from `kill -9` of its coordinator to the first commit
 pause     from SIGSTOP of its coordinator to the first commit
 leader    from `kill -9` of etcd's leader to the first commit
-outage    two of three members are stopped for S seconds: from SIGCONT to the first commit, and how many partitions
-          moved
+outage    two of three members are stopped for S seconds: from SIGCONT to the first write of a client of etcd, from
+          there to the first commit, and how many partitions moved
 commits   commits a second of one server that owns all partitions, over 1, 64 and 256 connections with one request at a
           time each; appending transactions a second of etcd meanwhile, beats included; and as a floor those of a bare
           client that sends transactions of the same size over as many lanes (`rust/etcd/examples/floor.rs`)
@@ -24,6 +24,7 @@ Other figures than those of commits depend on the TTL, not on the speed of the m
 from __future__ import annotations
 
 import argparse
+import base64
 import itertools
 import json
 import os
@@ -33,9 +34,11 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from harness import peer
 from harness.raw import NONE, ClosedError, Connection
@@ -46,6 +49,7 @@ from rota.exits import complain
 
 GROUP, TOPIC = "load", "orders"
 ANSWER_WITHIN_S, ASK_AGAIN_S, PATIENCE_S = 1.0, 0.005, 120.0
+PUT_WITHIN_S = 0.25
 BUSY_S = 0.5
 """The client commits for so long before an event, so that a pause before it is not counted."""
 
@@ -218,20 +222,58 @@ def settled(scene: Scene) -> Image:
     return scene.until(is_settled, "nothing moves")
 
 
-def outage(scene: Scene, seconds: float) -> tuple[float, int]:
-    """See the module. Returns milliseconds, and how many partitions moved."""
+class Outage(NamedTuple):
+    """What followed when the engine was back."""
+
+    engine_ms: float
+    """Until it wrote again, for a client of it alone."""
+    took_ms: float
+    """From there until a commit was acknowledged; 0 if that was earlier."""
+    moved: int
+    """Partitions that have another owner."""
+
+
+def outage(scene: Scene, stop: Callable[[], None], resume: Callable[[], None], write: Callable[[], bool]) -> Outage:
+    """The engine stands still between `stop`, which waits, and `resume`; `write` says whether it wrote."""
     scene.place(1)
     before = settled(scene)
-    members = scene.fleet.etcd[:2]
-    for member in members:
-        scene.fleet.pause(member)
-    threading.Event().wait(seconds)
-    for member in members:
-        scene.fleet.resume(member)
-    took_ms = scene.took_ms(time.monotonic())
+    stop()
+    resume()
+    began_s = time.monotonic()
+    while not write():
+        if time.monotonic() - began_s > PATIENCE_S:
+            raise TimeoutError(f"the engine did not write within {PATIENCE_S:.0f} s")
+    engine_ms = (time.monotonic() - began_s) * 1_000
+    took_ms = max(0.0, scene.took_ms(began_s) - engine_ms)
     after = scene.until(lambda found: all(row.is_held for row in found.partitions), "every partition has an owner")
     moved = sum(one.owner != other.owner for one, other in zip(before.partitions, after.partitions, strict=True))
-    return took_ms, moved
+    return Outage(engine_ms, took_ms, moved)
+
+
+def outage_of_etcd(scene: Scene, seconds: float) -> Outage:
+    """See the module."""
+    fleet = scene.fleet
+    stopped = fleet.etcd[:2]
+    members = itertools.cycle(fleet.engine.removeprefix("etcd://").partition("/")[0].split(","))
+    put = json.dumps({"key": base64.b64encode(b"/outage").decode(), "value": ""}).encode()
+
+    def stop() -> None:
+        for member in stopped:
+            fleet.pause(member)
+        threading.Event().wait(seconds)
+
+    def write() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{next(members)}/v3/kv/put", put, timeout=PUT_WITHIN_S):
+                return True
+        except OSError:
+            return False
+
+    def resume() -> None:
+        for member in stopped:
+            fleet.resume(member)
+
+    return outage(scene, stop, resume, write)
 
 
 EVENTS: dict[str, Callable[[Scene], float]] = {
@@ -328,8 +370,9 @@ def measured(scene: Scene, parts: list[str], rounds: int, outage_s: float) -> Fi
             found.setdefault(name, []).append(EVENTS[name](scene))
             complain(f"{name}, {number + 1} of {rounds}: {found[name][-1]:.0f} ms")
     if OUTAGE in parts:
-        took_ms, moved = outage(scene, outage_s)
-        found[f"outage of {outage_s:g} s"], found["partitions moved by it"] = [took_ms], [moved]
+        engine_ms, took_ms, moved = outage_of_etcd(scene, outage_s)
+        found[f"outage of {outage_s:g} s: etcd itself"], found["... then a commit"] = [engine_ms], [took_ms]
+        found["partitions moved by it"] = [moved]
     if COMMITS in parts:
         scene.client.close()
         found |= commits(scene, rounds)
