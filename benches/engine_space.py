@@ -11,6 +11,7 @@ live                the part of it that has content: the state and what etcd has
 state               snapshots and tails of all partitions, as a server would load them
 churn               what 60 s of commits append, by what all of them have appended
 file / bound        the file beside `state + churn`; the goal is 3 at most
+memory              what the largest member of etcd took at most
 commit p99          the median of the seconds in which nothing else happened, of those in which etcd compacted, and of
                     those in which a server wrote a snapshot
 
@@ -53,6 +54,7 @@ REPORT_S = 60
 QUIET, COMPACTION, SNAPSHOT = "nothing else", "compaction of etcd", "snapshot"
 COMPACTED = "etcd_debugging_mvcc_db_compaction_keys_total"
 SNAPSHOTS = "rota_cluster_snapshots_total"
+MEMORY = "process_resident_memory_bytes"
 
 
 class Sample(NamedTuple):
@@ -64,6 +66,8 @@ class Sample(NamedTuple):
     compacted: float
     """Keys that the members have forgotten so far."""
     snapshots: float
+    memory_bytes: float
+    """Of the member that takes most."""
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Space:
             "churn MB": round(churn_bytes / 1e6, 1),
             "file / bound": round(last.file_bytes / bound, 2),
             "snapshots": round(last.snapshots),
+            "memory of a member MB": round(max(sample.memory_bytes for sample in self.samples) / 1e6),
         }
 
 
@@ -133,13 +138,14 @@ def state(fleet: Fleet, partitions: int) -> tuple[int, int]:
 def sampled(fleet: Fleet, http: str, second: int) -> Sample:
     """The engine and the server now."""
     found = members(fleet.operator())
-    compacted = sum(counters(member.address, COMPACTED)[COMPACTED] for member in found if member.trouble is None)
+    pages = [counters(member.address, COMPACTED, MEMORY) for member in found if member.trouble is None]
     return Sample(
         second,
         max(member.file_bytes for member in found),
         max(member.live_bytes for member in found),
-        compacted,
+        sum(page[COMPACTED] for page in pages),
         counters(http, SNAPSHOTS)[SNAPSHOTS],
+        max((page[MEMORY] for page in pages), default=0),
     )
 
 

@@ -73,7 +73,7 @@ class Fleet:
             command = [etcd, "--name", f"m{at}", "--data-dir", str(folder / f"m{at}"), "--log-level", "error"]
             command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--logger", "zap"]
             command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-            command += ["--initial-cluster", cluster, "--max-txn-ops", "128"]
+            command += ["--initial-cluster", cluster, "--max-txn-ops", "128", "--snapshot-count", "10000"]
             self.etcd.append(Process(f"etcd {at + 1}", command, folder / f"m{at}.log"))
         self.engine = "etcd://" + ",".join(f"127.0.0.1:{port}" for port in clients) + "/demo"
         self.servers: dict[int, Process] = {}
