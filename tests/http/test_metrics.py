@@ -21,9 +21,9 @@ ALERTS, DASHBOARD = ROOT / "docs/monitoring/alerts.yml", ROOT / "docs/monitoring
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def scrape(server: rota.Server) -> Samples:
+def scrape(server: rota.Server, query: str = "") -> Samples:
     """Every sample by its name and labels."""
-    status, headers, body = ask(server, "/metrics")
+    status, headers, body = ask(server, f"/metrics{query}")
     assert status == 200
     assert headers["Content-Type"].startswith("text/plain")
     families = text_string_to_metric_families(body.decode())
@@ -129,6 +129,22 @@ def test_commits_lag_refusals_and_expiries_are_counted_one_by_one() -> None:
     assert value(expired, "rota_rebalances_total", cause="SessionExpired") == 1
     assert value(expired, "rota_groups", protocol="classic", state="Empty") == 1
     assert value(committed, "rota_connections") >= 1
+
+
+def test_names_choose_metrics_by_family_or_sample() -> None:
+    with rota.Server(settings=SETTINGS, http=":0") as server:
+        everything = {name for name, _ in scrape(server)}
+        chosen = scrape(
+            server, "?name[]=rota_commits_total&name%5B%5D=rota_join_seconds&name[]=rota_group_lag_omitted_series"
+        )
+        assert {name for name, _ in chosen} == {
+            "rota_commits_total",
+            *(f"rota_join_seconds_{part}" for part in ("bucket", "count", "sum")),
+            "rota_group_lag_omitted_series",
+        }
+        for name in everything:
+            assert name in {sample for sample, _ in scrape(server, f"?name[]={name}")}
+        assert scrape(server, "?name[]=no_such_metric") == {}
 
 
 def test_a_data_directory_has_metrics_of_its_own(tmp_path: Path) -> None:

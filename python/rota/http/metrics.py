@@ -25,6 +25,9 @@ __all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
 LAG_SERIES_MAX = 10_000
 """Series of lag; beyond the limit, those farthest behind are reported, and the number left out."""
 
+OF_GROUPS = ("rota_group", "rota_members", "rota_session_slack_ratio")
+"""How the names of metrics begin for which a server looks at all of its groups."""
+
 #: Metric, key in `_rota.Server.metrics`, label, help.
 COUNTERS = (
     ("rota_rebalances", "rebalances", "cause", "Rebalances of classic groups that began, by cause."),
@@ -52,9 +55,10 @@ DURATIONS = (
 )
 
 
-def text(server: _rota.Server, health: Health | None) -> bytes:
-    """All metrics, in the text format."""
-    told = list(families(server, health))
+def text(server: _rota.Server, health: Health | None, names: Iterable[str] | None = None) -> bytes:
+    """All metrics, or those that have one of these names, in the text format."""
+    wanted = None if names is None else frozenset(names)
+    told = [family for family in families(server, health, wanted) if wanted is None or wanted & _names(family)]
 
     class Once:
         def collect(self) -> Iterable[Metric]:
@@ -63,13 +67,18 @@ def text(server: _rota.Server, health: Health | None) -> bytes:
     return bytes(generate_latest(cast("Any", Once())))
 
 
-def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
-    """Every metric with its samples."""
+def _names(family: Metric) -> set[str]:
+    return {family.name, *(sample.name for sample in family.samples)}
+
+
+def families(server: _rota.Server, health: Health | None, wanted: frozenset[str] | None = None) -> Iterator[Metric]:
+    """Every metric with its samples. Groups are only looked at if one of the names wanted can be theirs."""
     metrics = server.metrics()
     yield _labelled(
         GaugeMetricFamily("rota_build_info", "The version that runs.", labels=["version"]), {rota.__version__: 1}
     )
-    yield from _groups(server)
+    if wanted is None or any(name.startswith(OF_GROUPS) for name in wanted):
+        yield from _groups(server)
     yield from _counted(metrics)
     yield from _transactions(server)
     connections, waiting = server.load()

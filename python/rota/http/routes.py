@@ -8,7 +8,7 @@ from functools import cache, partial
 from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from rota import _rota
 from rota.http import cluster_views, views
@@ -62,7 +62,8 @@ class Subject:
         return self.server
 
 
-Query: TypeAlias = dict[str, str]
+Query: TypeAlias = dict[str, list[str]]
+"""All values of each parameter, as they came. Of a parameter that has one, the last counts."""
 
 
 def as_json(value: object, status: HTTPStatus = HTTPStatus.OK, media_type: str = JSON) -> Answer:
@@ -115,7 +116,7 @@ def groups(subject: Subject, query: Query) -> Answer:
     server = subject.started()
     limit = _whole(query, "limit", GROUPS_MAX)
     group_ids = server.groups()
-    after = query.get("after")
+    after = query["after"][-1] if "after" in query else None
     rest = group_ids if after is None else [group_id for group_id in group_ids if group_id > after]
     asked = rest[:limit]
     return as_json(
@@ -128,7 +129,7 @@ def groups(subject: Subject, query: Query) -> Answer:
 
 
 def _whole(query: Query, name: str, highest: int) -> int:
-    text = query.get(name, str(highest))
+    text = query.get(name, [str(highest)])[-1]
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= highest):
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadParameter", f"{name} is `{text[:80]}`: give 1 to {highest}")
     return int(text)
@@ -161,15 +162,15 @@ def packaged(name: str) -> bytes:
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
-def metrics(subject: Subject, _query: Query) -> Answer:
-    """What Prometheus scrapes."""
+def metrics(subject: Subject, query: Query) -> Answer:
+    """What Prometheus scrapes, or only metrics of the names in `name[]`."""
     server = subject.started()
     try:
         from rota.http import metrics as made
     except ModuleNotFoundError:
         message = "metrics need the prometheus-client package: pip install 'rota[http]'"
         raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "MetricsNotInstalled", message) from None
-    return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health()))
+    return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health(), query.get("name[]")))
 
 
 def packaged_as(name: str, media_type: str) -> Callable[[Subject, Query], Answer]:
@@ -247,7 +248,7 @@ def answer(subject: Subject, target: str) -> Answer:
 def _routed(subject: Subject, target: str) -> Answer:
     try:
         url = urlsplit(target)
-        query = dict(parse_qsl(url.query, errors="strict", max_num_fields=10))
+        query = parse_qs(url.query, errors="strict", max_num_fields=10)
         group_id = unquote(url.path.removeprefix(GROUP), errors="strict")
     except ValueError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadTarget", f"the target cannot be read: {error}") from None
