@@ -35,6 +35,7 @@ impl Fleet {
                 self.logs[partition].fails_until_ms = self.now_ms + for_ms;
                 self.logs[partition].error = whence;
             }
+            Kind::EngineBack => self.go_back(fault),
             kind if kind.is_of_engine() => self.strike_link(fault, node),
             Kind::Cut => self.cut(seat, node),
             Kind::HalfOpen => self.swallow(seat, node),
@@ -115,6 +116,7 @@ impl Fleet {
         if let Some(engine) = &mut self.engine {
             engine.heal();
         }
+        self.accept_loss();
         self.held_up.clear();
         for node in 0..self.nodes.len() {
             self.restart_node(node);

@@ -210,12 +210,15 @@ impl Fleet {
     /// Records a successful join: its sender has reported its partitions and knows the generation.
     pub(super) fn rejoined(&mut self, to: &Waiting, answer: &Answer) {
         let wire = &self.wires[to.wire];
+        let life = self.ledgers[to.asked.group].life;
+        // What the engine has lost belongs to the time before.
+        let life = if self.is_stale(to.place.node, to.place.partition) { life.wrapping_sub(1) } else { life };
         let seat = &mut self.seats[wire.seat];
         if let Answer::JoinGroup { error: ErrorCode::None, generation, .. } = answer
             && seat.life == wire.life
         {
             seat.rejoined = Some((to.place.epoch, *generation));
-            seat.group_life = self.ledgers[to.asked.group].life;
+            seat.group_life = life;
         }
         if let (
             Request::ConsumerGroupHeartbeat(heartbeat),
@@ -224,7 +227,7 @@ impl Fleet {
             && heartbeat.epoch == 0
             && seat.life == wire.life
         {
-            seat.group_life = self.ledgers[to.asked.group].life;
+            seat.group_life = life;
         }
     }
 

@@ -13,19 +13,17 @@ use rota_engine::{
     node::{Phase, Reason},
     requests::{Append, Appended, Claimed, Content, PutChunk, Register, Registered},
 };
-use rota_member::Answer;
 
 use super::{
     Fleet, Happening, Planted,
     faults::{Fault, Kind},
-    guard::error_of,
     log::{AppendNumber, InFlight},
-    promises::{Place, Waiting},
+    returns::{Returns, behind_a_hole},
     shape::APPEND_MS,
     snapshots::{all_numbers, epoch_of},
 };
 
-const TTL_MS: u64 = 5_000;
+pub(super) const TTL_MS: u64 = 5_000;
 /// Covers two clocks that differ by a tenth (docs/engine-protocol.md §3.1).
 const MARGIN_MS: u64 = TTL_MS / 10;
 const BEAT_MS: u64 = TTL_MS / 5;
@@ -39,30 +37,53 @@ const SHARE: usize = 35;
 
 /// The engine, and each node's side of it.
 pub struct Engine {
-    memory: Memory,
-    links: Vec<Link>,
+    pub(super) memory: Memory,
+    pub(super) links: Vec<Link>,
     incarnations: u128,
+    /// Number of histories so far.
+    pub(super) histories: u128,
+    pub(super) returns: Returns,
     /// For the planner: the last beat of each node, and since when.
     beats: BTreeMap<NodeId, (Beat, u64)>,
 }
 
 /// A node's side.
-#[derive(Default)]
 pub(super) struct Link {
     /// `None`: the process is down, or has not joined.
     pub(super) machine: Option<Node>,
+    /// Of the machine.
+    pub(super) incarnation: Incarnation,
+    /// Number of the engine's returns when the machine joined.
+    pub(super) era: u32,
+    /// The history in which the process has stopped: it joins again in another one.
+    pub(super) waits_for_other: Option<HistoryId>,
     last_ticket: u64,
     /// Appends that the machine has: which ones, and since when.
     appends: BTreeMap<Ticket, (usize, AppendNumber, u64)>,
     /// What was loaded of each partition, until its coordinator has it.
     loaded: BTreeMap<usize, Vec<AppendNumber>>,
     /// Until when each fault lasts.
-    until_ms: BTreeMap<Kind, u64>,
+    pub(super) until_ms: BTreeMap<Kind, u64>,
     /// Which direction a silence concerns: both, to the engine, back.
-    silence: usize,
+    pub(super) silence: usize,
 }
 
 impl Link {
+    /// Of a process that has not joined.
+    pub(super) fn of(silence: usize) -> Link {
+        Link {
+            machine: None,
+            incarnation: Incarnation(0),
+            era: 0,
+            waits_for_other: None,
+            last_ticket: 0,
+            appends: BTreeMap::new(),
+            loaded: BTreeMap::new(),
+            until_ms: BTreeMap::new(),
+            silence,
+        }
+    }
+
     pub(super) fn suffers(&self, kind: Kind, now_ms: u64) -> bool {
         self.until_ms.get(&kind).is_some_and(|until_ms| now_ms < *until_ms)
     }
@@ -92,14 +113,20 @@ fn is_shown(body: &Body) -> bool {
 
 impl Engine {
     pub fn new(nodes: usize) -> Engine {
-        let links = (0..nodes).map(|_| Link::default()).collect();
-        Engine { memory: Memory::new(HistoryId(1)), links, incarnations: 0, beats: BTreeMap::new() }
+        Engine {
+            memory: Memory::new(HistoryId(1)),
+            links: (0..nodes).map(|_| Link::of(0)).collect(),
+            incarnations: 0,
+            histories: 1,
+            returns: Returns::default(),
+            beats: BTreeMap::new(),
+        }
     }
 
     /// The process of a node is gone.
     pub fn crash(&mut self, node: usize) {
         let until_ms = std::mem::take(&mut self.links[node].until_ms);
-        self.links[node] = Link { until_ms, silence: self.links[node].silence, ..Link::default() };
+        self.links[node] = Link { until_ms, ..Link::of(self.links[node].silence) };
     }
 
     /// All faults end.
@@ -146,9 +173,10 @@ impl Fleet {
     pub(super) fn turn(&mut self, node: usize) {
         self.queue.push(self.now_ms + TICK_MS, Happening::Turn { node, life: self.nodes[node].life });
         let now_ms = self.now_ms;
+        let may_join = !self.waits_for_operator(node) || self.planted == Some(Planted::LossUnaccepted);
         let Some(link) = self.link(node) else { return };
         if link.machine.is_none() {
-            if !link.is_mute(now_ms) && !link.is_deaf(now_ms) {
+            if may_join && !link.is_mute(now_ms) && !link.is_deaf(now_ms) {
                 self.join(node);
             }
             return;
@@ -178,7 +206,13 @@ impl Fleet {
         let Content::Registered(Registered::As(view)) = answer.content else { return };
         let config =
             Config { node: node_id, incarnation, ttl_ms: TTL_MS, margin_ms: MARGIN_MS, beat_interval_ms: BEAT_MS };
-        engine.links[node].machine = Some(Node::new(config, view, now_ms));
+        let link = &mut engine.links[node];
+        (link.machine, link.incarnation, link.era) =
+            (Some(Node::new(config, view, now_ms)), incarnation, engine.returns.count);
+        link.waits_for_other = link.waits_for_other.filter(|of| *of == history);
+        // Nothing that was under way concerns the new process.
+        self.nodes[node].life += 1;
+        self.begin_turns(node);
         self.show();
     }
 
@@ -229,7 +263,7 @@ impl Fleet {
             Command::Damaged(partition, damage) => {
                 self.violated("E3", format!("partition {}: {damage:?}", partition.0));
             }
-            Command::Stopped(stop) => self.violated("E6", format!("node {node} stops: {stop:?}")),
+            Command::Stopped(stop) => self.stopped(node, stop),
             Command::SnapshotDone(..) => self.effective(Kind::Snapshots),
             Command::Read(..) | Command::Released(_) => {}
         }
@@ -239,15 +273,18 @@ impl Fleet {
     fn engine_loaded(&mut self, node: usize, partition: usize, epoch: Epoch, found: Vec<AppendNumber>) {
         self.look("E1");
         let written = self.logs[partition].written_numbers();
-        if found != written {
+        if found != written && !self.is_survivor(node) {
             let words = format!("epoch {} of partition {partition} loads {found:?}, not {written:?}", epoch.0);
             return self.violated("E1", words);
         }
+        self.knows(node, partition, Some(&found), &[]);
+        let era = self.era_of_load(node, partition, &found);
         if let Some(link) = self.link(node) {
             link.loaded.insert(partition, found);
         }
         let old = self.nodes[node].cores[partition].epoch();
         self.unload(node, partition, old);
+        self.nodes[node].eras[partition] = era;
         self.begin_core(node, partition, epoch.0 as u32);
     }
 
@@ -281,6 +318,9 @@ impl Fleet {
         let Some((partition, number, _)) = self.link(node).and_then(|link| link.appends.remove(&ticket)) else {
             return;
         };
+        if error.is_none() {
+            self.knows(node, partition, None, &[number]);
+        }
         self.logs[partition].ended(number, error);
         self.queue.push(self.now_ms, Happening::AppendEnds { partition, number });
     }
@@ -326,6 +366,7 @@ impl Fleet {
         let answer = engine.memory.call(request);
         match (&request.body, &answer.content) {
             (Body::Append(append), Content::Appended(Appended::Written(_))) => {
+                self.check_writer(append);
                 self.written(append.partition.0 as usize, append.token.epoch.0 as u32, &append.bytes);
             }
             (Body::Claim(claim), Content::Claimed(Claimed::Owner(token))) => {
@@ -368,8 +409,11 @@ impl Fleet {
     }
 
     /// A node learns what became of a call, or gives it up.
-    pub(super) fn call_ends(&mut self, node: usize, call: CallId, outcome: Outcome) {
+    pub(super) fn call_ends(&mut self, node: usize, call: CallId, mut outcome: Outcome) {
         let now_ms = self.now_ms;
+        if Planted::looks_away(self.planted) {
+            self.unnoticed(node, call, &mut outcome);
+        }
         let Some(link) = self.link(node) else { return };
         if link.is_deaf(now_ms) && outcome != Outcome::Unknown {
             return self.effective(Kind::EngineSilent);
@@ -396,7 +440,7 @@ impl Fleet {
     }
 
     /// The watch shows the small keys to every node, each at another time.
-    fn show(&mut self) {
+    pub(super) fn show(&mut self) {
         let Some(engine) = &self.engine else { return };
         let view = Arc::new(engine.memory.view());
         for node in 0..self.nodes.len() {
@@ -413,21 +457,11 @@ impl Fleet {
         if is_stalled || link.is_deaf(now_ms) {
             return self.effective(if is_stalled { Kind::WatchStalled } else { Kind::EngineSilent });
         }
-        self.step(node, Event::View(View::clone(view)));
-    }
-
-    /// Checks that a node that answers is the owner: no other one has claimed the partition while it answers.
-    pub(super) fn check_owner(&mut self, to: &Waiting, answer: &Answer) {
-        if self.engine.is_none()
-            || matches!(error_of(answer), ErrorCode::NotCoordinator | ErrorCode::CoordinatorLoadInProgress)
-        {
-            return;
+        let mut view = View::clone(view);
+        if Planted::looks_away(self.planted) {
+            self.unnoticed_view(node, &mut view);
         }
-        self.look("E5");
-        let (Place { node, partition, epoch, .. }, now) = (&to.place, self.logs[to.place.partition].epoch);
-        if *epoch != now {
-            self.violated("E5", format!("node {node} answers for epoch {epoch} of partition {partition}, not {now}"));
-        }
+        self.step(node, Event::View(view));
     }
 
     /// A partition that the planned node does not serve. A node may still be paused when the faults have ended.
@@ -435,7 +469,9 @@ impl Fleet {
         self.engine.as_ref()?;
         let is_served = |partition: &usize| {
             let core = &self.nodes[self.owners[*partition]].cores[*partition];
-            core.phase() == rota_core::Phase::Active && core.epoch() == self.logs[*partition].epoch
+            let is_now =
+                core.epoch() == self.logs[*partition].epoch && !self.is_stale(self.owners[*partition], *partition);
+            core.phase() == rota_core::Phase::Active && is_now
         };
         (0..self.owners.len()).find(|partition| !is_served(partition))
     }
@@ -465,6 +501,7 @@ impl Planted {
     fn twist_call(self, engine: &Engine, request: &Request) -> Option<Request> {
         let body = match (self, &request.body) {
             (Planted::EngineWithoutFence, Body::Append(append)) => Body::Append(unfenced(engine, append)?),
+            (Planted::BehindAHole, Body::Append(append)) => Body::Append(behind_a_hole(engine, append)?),
             (Planted::ChunkWithoutContent, Body::Chunk(chunk)) => {
                 Body::Chunk(PutChunk { bytes: Vec::new(), ..chunk.clone() })
             }

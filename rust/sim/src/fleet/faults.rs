@@ -111,6 +111,7 @@ kinds! {
     EngineFull = "engine-full", "the engine carries requests of a node out, and says that it has no space (--cluster)";
     WatchStalled = "watch-stalled", "a node sees nothing new of the others (--cluster)";
     NodePause = "node-pause", "a node does nothing for a while, and then everything late (--cluster)";
+    EngineBack = "engine-back", "the engine goes back to an earlier state of itself; a while later an operator accepts the loss (--cluster)";
     Snapshots = "snapshots", "a node replaces the tails of its partitions by snapshots again and again (--cluster)";
 }
 

@@ -449,7 +449,8 @@ impl Fleet {
         let id = &shape.groups[group].id;
         let partition = rota_core::partition_for(id, shape.partitions) as usize;
         let core = &nodes[owners[partition]].cores[partition];
-        if core.phase() != Phase::Active || core.epoch() != logs[partition].epoch {
+        let is_stale = nodes[owners[partition]].eras[partition] < logs[partition].era;
+        if core.phase() != Phase::Active || core.epoch() != logs[partition].epoch || is_stale {
             return;
         }
         let consumers = core.consumer_group(id);

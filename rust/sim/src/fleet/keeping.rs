@@ -30,6 +30,11 @@ impl Keeping {
         self.missing.push(missing);
     }
 
+    /// Forgets the members of a group: the engine went back.
+    pub fn forget(&mut self, group: usize) {
+        self.members.retain(|(of, _), _| *of != group);
+    }
+
     /// Records that members leave.
     pub fn asked(&mut self, group: usize, body: &Request) {
         if let Request::LeaveGroup { member_id, .. } = body {

@@ -118,9 +118,10 @@ impl Ledger {
 
     /// Records that some processes are no members at this moment.
     pub fn interrupt(&mut self, is_out: impl Fn(Process) -> bool) {
+        let life = self.life;
         for held in self.holds.values_mut() {
             for (process, hold) in held.iter_mut().filter(|(_, hold)| !hold.is_stale) {
-                hold.is_stale = is_out(*process);
+                hold.is_stale = is_out(*process) || hold.life != life;
             }
         }
     }

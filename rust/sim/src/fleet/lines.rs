@@ -59,6 +59,8 @@ impl Fleet {
                 (format!("n{node}"), "shown", format!("revision {}", view.revision.0))
             }
             Happening::Resume { node } => (format!("n{node}"), "resume", String::new()),
+            Happening::BackUp(_) => ("*".to_owned(), "back-up", String::new()),
+            Happening::AcceptLoss => ("*".to_owned(), "accept-loss", String::new()),
             Happening::Plan => ("*".to_owned(), "plan", format!("{:?}", self.owners)),
             Happening::Failover { node } => (format!("n{node}"), "failover", String::new()),
             Happening::Restart { node } => (format!("n{node}"), "restart", String::new()),

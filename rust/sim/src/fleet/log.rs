@@ -24,6 +24,7 @@ pub struct AppendNumber(pub u64);
 
 type Batch = Arc<[Record]>;
 
+#[derive(Clone)]
 struct Entry {
     number: AppendNumber,
     epoch: u32,
@@ -120,9 +121,21 @@ struct Scheduled {
     fault: Option<Fault>,
 }
 
+/// What a log had at some moment.
+pub struct Copy {
+    epoch: u32,
+    entries: Vec<Entry>,
+}
+
 /// One partition's log.
 pub struct Log {
     pub epoch: u32,
+    /// The last return of the engine that changed it, counted from 1; 0: none did.
+    pub era: u32,
+    /// The era whose coordinator has begun.
+    pub told_era: u32,
+    /// What the engine has lost.
+    gone: Vec<Entry>,
     store: Arc<Store>,
     faulty: FaultyLog<Batch>,
     completions: Arc<Completions>,
@@ -151,6 +164,9 @@ impl Default for Log {
         faulty.hold();
         Log {
             epoch: 0,
+            era: 0,
+            told_era: 0,
+            gone: Vec::new(),
             store,
             faulty,
             completions: Completions::new(|| ()),
@@ -224,6 +240,28 @@ impl Log {
         self.store.lock().entries.push(Entry { number, epoch, records });
     }
 
+    /// What the engine has at this moment.
+    pub fn copy(&self) -> Copy {
+        Copy { epoch: self.epoch, entries: self.store.lock().entries.clone() }
+    }
+
+    /// The engine goes back to the copy. Returns whether it loses an entry.
+    pub fn go_back(&mut self, copy: Copy) -> bool {
+        self.epoch = copy.epoch;
+        let mut stored = self.store.lock();
+        let before = std::mem::replace(&mut stored.entries, copy.entries);
+        let is_kept = |entry: &Entry| stored.entries.binary_search_by_key(&entry.number, |kept| kept.number).is_ok();
+        let (kept, gone): (Vec<Entry>, Vec<Entry>) = before.into_iter().partition(is_kept);
+        let has_changed = !gone.is_empty() || kept.len() != stored.entries.len();
+        self.gone.extend(gone);
+        has_changed
+    }
+
+    /// Whether this commit was in the log, and the engine has lost it.
+    pub fn has_lost(&self, place: &Committed, offset: i64) -> bool {
+        self.gone.iter().flat_map(|entry| &entry.records).any(|record| is_commit(record, place, offset))
+    }
+
     /// An append has ended for its node; its coordinator has not heard of it.
     pub fn ended(&mut self, number: AppendNumber, refused: Option<ErrorCode>) {
         if let Some(by) = self.in_flight.get_mut(&number) {
@@ -283,7 +321,7 @@ impl Log {
         Some((by, result))
     }
 
-    fn is_stored(&self, number: AppendNumber) -> bool {
+    pub fn is_stored(&self, number: AppendNumber) -> bool {
         self.store.lock().entries.binary_search_by_key(&number, |entry| entry.number).is_ok()
     }
 
@@ -413,15 +451,7 @@ impl Log {
 
     /// Returns the latest durable commit of an offset.
     pub fn committed(&self, place: &Committed, offset: i64, now_ms: u64) -> Option<AppendNumber> {
-        let (group, name, index) = place;
-        self.newest(now_ms, |number, record| match record {
-            Record::Offset { group_id, topic, partition, value: Some(value) }
-                if value.offset == offset && partition == index && topic == name && group_id == group =>
-            {
-                Some(number)
-            }
-            _ => None,
-        })
+        self.newest(now_ms, |number, record| is_commit(record, place, offset).then_some(number))
     }
 
     /// Returns the first result of `find` over durable records, newest first.
@@ -431,6 +461,12 @@ impl Log {
         let records = |entry: &'_ Entry| entry.records.iter().rev().find_map(|record| find(entry.number, record));
         stored.entries.iter().rev().find_map(records)
     }
+}
+
+/// Whether a record commits this offset.
+fn is_commit(record: &Record, (group, name, index): &Committed, offset: i64) -> bool {
+    matches!(record, Record::Offset { group_id, topic, partition, value: Some(value) }
+        if value.offset == offset && partition == index && topic == name && group_id == group)
 }
 
 /// Whether the record of this classic group has members; `None`: it is no value of that group.

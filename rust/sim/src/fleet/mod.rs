@@ -5,7 +5,8 @@
 //! text for each. After the chaos everything heals, and every group has to settle within a bound (L5).
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
-//! (members and applications), [`chaos`] (what each fault does), [`engine`] (partitions shared over an engine); [`promises`] looks at every answer, [`ledger`] at what
+//! (members and applications), [`chaos`] (what each fault does), [`engine`] (partitions shared over an engine),
+//! [`returns`] (an engine that goes back); [`promises`] looks at every answer, [`ledger`] at what
 //! processes were assigned; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
 //! from outside. [`journal`] is for those who want to look for themselves.
 
@@ -30,6 +31,7 @@ mod planted;
 mod promises;
 pub mod protocols;
 mod queue;
+mod returns;
 pub mod seeds;
 mod sessions;
 pub mod shape;
@@ -185,6 +187,8 @@ enum Happening {
     Snapshot { node: usize, life: u32, content: Content },
     Shown { node: usize, life: u32, view: Arc<View> },
     Resume { node: usize },
+    BackUp(usize),
+    AcceptLoss,
     Plan,
     Failover { node: usize },
     Restart { node: usize },
@@ -436,6 +440,8 @@ impl Fleet {
                 }
             }
             Happening::Resume { node } => self.wake_all(node),
+            Happening::BackUp(fault) => self.back_up(fault),
+            Happening::AcceptLoss => self.accept_loss(),
             Happening::Plan => self.plan(),
             Happening::Failover { node } => self.fail_over(node),
             Happening::Restart { node } => self.restart_node(node),
@@ -467,6 +473,7 @@ impl Fleet {
         if self.engine.is_some() {
             (0..self.nodes.len()).for_each(|node| self.begin_turns(node));
             self.queue.push(0, Happening::Plan);
+            self.begin_copies();
         }
         for partition in 0..self.owners.len() {
             self.load(partition);

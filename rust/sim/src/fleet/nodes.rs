@@ -62,6 +62,8 @@ pub struct Node {
     pub clock: Clock,
     pub cores: Vec<Coordinator>,
     wake_ms: Vec<u64>,
+    /// After how many returns of the engine each coordinator began.
+    pub eras: Vec<u32>,
     /// The topics that each coordinator knows: their ids and sizes.
     pub topics: Vec<BTreeMap<Arc<str>, (u128, i32)>>,
     /// Owners of the partitions, as the node knows them.
@@ -83,6 +85,7 @@ impl Node {
             clock: Clock::default(),
             cores: (0..shape.partitions).map(|partition| unowned(shape, partition)).collect(),
             wake_ms: vec![u64::MAX; shape.partitions as usize],
+            eras: vec![0; shape.partitions as usize],
             topics: vec![BTreeMap::new(); shape.partitions as usize],
             view,
         }
@@ -138,9 +141,10 @@ impl Fleet {
             self.expire(node);
         }
         let mut effects = Effects::default();
+        let is_stale = self.is_stale(node, partition);
         let owner = &mut self.nodes[node];
         let (core, now) = (&mut owner.cores[partition], owner.clock.shows(self.now_ms));
-        let is_owner = core.epoch() == self.logs[partition].epoch && core.phase() != Phase::Unloaded;
+        let is_owner = core.epoch() == self.logs[partition].epoch && core.phase() != Phase::Unloaded && !is_stale;
         let watched = if is_owner && self.shape.is_newer() { self.watched(node, partition, event) } else { Vec::new() };
         let (owner, core_now) = (&mut self.nodes[node], now);
         let core = &mut owner.cores[partition];
@@ -193,6 +197,9 @@ impl Fleet {
             return;
         }
         self.check_owner(&waiting, &answer);
+        if self.is_stale(node, partition) {
+            return self.answered_stale(&waiting, answer);
+        }
         let clock_ms = self.nodes[node].clock.shows(self.now_ms).mono_ms;
         let waited_ms = self.now_ms - waiting.asked.since_ms;
         if waited_ms > self.patience_ms(&waiting) {
@@ -215,6 +222,17 @@ impl Fleet {
         self.guard_answer(ticket, &waiting, &answer);
         self.reply(wire, request, answer);
         self.queue.push(self.now_ms, Happening::ReadOn { wire });
+    }
+
+    /// An answer from what the engine has lost: it promises nothing but what it acknowledges.
+    fn answered_stale(&mut self, waiting: &Waiting, answer: Answer) {
+        let checked = self.promises.answered_stale(waiting, &answer, &self.logs[waiting.place.partition], self.now_ms);
+        if let Err((id, words)) = checked {
+            self.violated(id, words);
+        }
+        self.rejoined(waiting, &answer);
+        self.reply(waiting.wire, waiting.request, answer);
+        self.queue.push(self.now_ms, Happening::ReadOn { wire: waiting.wire });
     }
 
     fn wake_core_later(&mut self, node: usize, partition: usize) {
@@ -339,6 +357,9 @@ impl Fleet {
             self.replay_loaded(node, partition);
         } else {
             self.logs[partition].replay(core, self.planted);
+        }
+        if !self.is_stale(node, partition) {
+            self.begin_again(partition);
         }
         self.refold(partition);
         self.tell(node, partition, &Event::Loaded { state: &[] });

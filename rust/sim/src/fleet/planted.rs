@@ -53,6 +53,9 @@ bugs! {
     UnknownIsRefused = "unknown-is-refused", "an append of unknown outcome is taken for refused (--cluster)";
     SnapshotSkips = "snapshot-skips", "a snapshot counts for what was written while it was made (--cluster)";
     ChunkWithoutContent = "chunk-without-content", "the engine loses the content of a snapshot's chunk (--cluster)";
+    ReturnUnnoticed = "return-unnoticed", "a node does not look at what shows that the engine went back (--cluster)";
+    LossUnaccepted = "loss-unaccepted", "a node that has noticed that the engine went back begins anew before an operator has accepted the loss (--cluster)";
+    BehindAHole = "behind-a-hole", "the engine takes an append although it has lost the entry before it (--cluster)";
 }
 
 impl Planted {

@@ -77,7 +77,8 @@ pub struct Promises {
     assignments: BTreeMap<(usize, i32), BTreeMap<String, Vec<u8>>>,
     plan_epochs: BTreeMap<(usize, i32), u32>,
     instances: BTreeMap<String, String>,
-    acknowledged: BTreeMap<Committed, (AppendNumber, u64)>,
+    /// The newest last. Earlier ones count if the engine goes back.
+    acknowledged: BTreeMap<Committed, Vec<(AppendNumber, u64)>>,
     /// The check of expiry, in worlds with retention.
     keeping: Option<Keeping>,
     /// Groups whose members have changed their subscription.
@@ -151,8 +152,8 @@ impl Promises {
         waiting.reached = self.reached.get(&(*group, waiting.place.epoch)).copied().unwrap_or(0);
         match &**body {
             Request::OffsetFetch { partitions, .. } => {
-                let floor = |one: &Partition| self.acknowledged.get(&committed(group_id, one)).copied();
-                waiting.floors = partitions.iter().map(floor).collect();
+                let newest = |one: &Partition| self.acknowledged.get(&committed(group_id, one))?.last().copied();
+                waiting.floors = partitions.iter().map(newest).collect();
             }
             Request::SyncGroup { generation, member_id, assignments, .. } if !assignments.is_empty() => {
                 let round = self.rounds.entry((*group, waiting.place.epoch, *generation)).or_default();
@@ -211,8 +212,7 @@ impl Promises {
                         let words = format!("{partition} {} is acknowledged and not in the log", offset.offset);
                         return broken("S26", words);
                     };
-                    let newest = self.acknowledged.entry(what).or_insert((number, now_ms));
-                    *newest = (number, now_ms).max(*newest);
+                    self.acknowledge(what, (number, now_ms));
                 }
                 Ok(())
             }
@@ -222,6 +222,60 @@ impl Promises {
                 self.fetched(to, offsets, log, now_ms)
             }
             _ => Ok(()),
+        }
+    }
+
+    fn acknowledge(&mut self, what: Committed, commit: (AppendNumber, u64)) {
+        let known = self.acknowledged.entry(what).or_default();
+        if known.last().is_none_or(|last| *last < commit) {
+            known.push(commit);
+        }
+    }
+
+    /// Checks an answer of a coordinator that knows what the engine has lost. A commit that was written before may still
+    /// be acknowledged.
+    pub fn answered_stale(&mut self, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
+        let Asked { group, body, .. } = &to.asked;
+        if let Answer::JoinGroup { error: ErrorCode::None, generation, .. } = answer {
+            // It may take over a static member, or lead.
+            self.planned_ms.entry((*group, *generation)).or_insert(now_ms);
+            self.replaced_ms.insert((*group, *generation), now_ms);
+        }
+        let (Request::OffsetCommit { offsets, .. }, Answer::OffsetCommit(codes)) = (&**body, answer) else {
+            return Ok(());
+        };
+        for ((partition, offset), _) in offsets.iter().zip(codes).filter(|(_, (_, code))| *code == ErrorCode::None) {
+            self.look("S26");
+            let what = committed(&to.asked.group_id, partition);
+            match log.committed(&what, offset.offset, now_ms) {
+                Some(number) => self.acknowledge(what, (number, now_ms)),
+                None if log.has_lost(&what, offset.offset) => {}
+                None => {
+                    let words = format!("{partition} {} is acknowledged and was never in the log", offset.offset);
+                    return broken("S26", words);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine went back: of these groups it has only these appends. What was acknowledged before still holds.
+    pub fn went_back(&mut self, groups: &BTreeSet<Arc<str>>, is_stored: impl Fn(AppendNumber) -> bool) {
+        for (_, known) in self.acknowledged.iter_mut().filter(|((group, ..), _)| groups.contains(group)) {
+            known.retain(|(number, _)| is_stored(*number));
+        }
+        self.acknowledged.retain(|_, known| !known.is_empty());
+    }
+
+    /// The engine went back: a group begins again with the generations whose plan it still has. What lacks an owner for
+    /// want of a rebalance still does.
+    pub fn begin_again(&mut self, group: usize, has_plan: impl Fn(i32) -> bool) {
+        self.rounds.retain(|(of, ..), _| *of != group);
+        self.reached.retain(|(of, _), _| *of != group);
+        self.assignments.retain(|(of, _), _| *of != group);
+        self.plan_epochs.retain(|(of, generation), _| *of != group || has_plan(*generation));
+        if let Some(keeping) = &mut self.keeping {
+            keeping.forget(group);
         }
     }
 
@@ -341,7 +395,7 @@ impl Promises {
 
     /// Iterates over acknowledged offsets that must be present.
     pub fn acknowledged(&self) -> impl Iterator<Item = (&Committed, AppendNumber)> {
-        self.acknowledged.iter().map(|(what, (number, _))| (what, *number))
+        self.acknowledged.iter().filter_map(|(what, known)| Some((what, known.last()?.0)))
     }
 }
 

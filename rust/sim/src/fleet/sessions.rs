@@ -34,6 +34,12 @@ pub struct Sessions {
 }
 
 impl Sessions {
+    /// Forgets all members: the engine went back.
+    pub fn forget(&mut self) {
+        self.heard.clear();
+        self.of_instance.clear();
+    }
+
     /// Whether this is the first join of a dynamic member.
     pub fn is_new(&self, body: &Request) -> bool {
         matches!(body, Request::JoinGroup { member_id, instance_id: None, .. } if !self.known.contains(member_id))
