@@ -243,6 +243,11 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "a SyncGroup", "m2 beat instance=i1", classic("s"), "s JoinGroup instance=i1", "s SyncGroup instance=i1",
         "a Heartbeat", "d look",
     ),
+    "a-replacement-that-leads-without-being-told": (
+        *BEGIN, classic("s"), "m1 beat join foo instance=i1", "s JoinGroup instance=i1", "s SyncGroup instance=i1",
+        "s Heartbeat instance=i1", "d look", "s JoinGroup instance=i1", "s SyncGroup instance=i1 plan=s:[foo:0-5]",
+        "s Heartbeat instance=i1",
+    ),
     "leave-group": (
         *JOINED, "x LeaveGroup members=x,m1,a", "d look",
     ),
