@@ -21,7 +21,7 @@ RUNS, STEPS = 120, 40
 NAMES = (("foo",), ("bar", "foo"), ("bar",), ())
 SPANS_MS = (100, 1_000, 21_000, 46_000)
 # Actions that no run here shows, and why; tests/checks/test_spec_consumer.py has a run of each.
-CONVERSION = "no run here has classic members or converts a group"
+CONVERSION = "no run here has classic members; tests/checks/test_spec_consumer_conversions.py follows conversions"
 NO_CHANGE = "changes no group; tests/checks/test_consumer_invariants.py compares it with the rule"
 PATTERNS = "no run has patterns"
 NOT_FOLLOWED = {
