@@ -64,10 +64,10 @@ def _loaded_member(value: MemberValue, protocol_name: str | None) -> Member:
 
 
 def loaded(s: State) -> State:
-    """Sessions start, then groups that are too large rebalance (docs/protocol.md §15.1)."""
+    """Sessions start, first those of consumer groups. Groups that are too large rebalance (docs/protocol.md §15.1)."""
     if s.phase != "Loading":
         return s
-    s = replace(s, phase="Active")
+    s = consumer.loaded(replace(s, phase="Active"))
     for group_id, group in sorted(s.groups.items()):
         known_ms = group.state_timestamp_ms if group.protocol_type or group.state_timestamp_ms != -1 else s.wall_ms
         s = put(s, replace(group, since_ms=s.now_ms, state_timestamp_ms=known_ms))
@@ -78,7 +78,7 @@ def loaded(s: State) -> State:
             s = begin_rebalance(put(s, replace(group, leader=group.members[0].member_id)), group_id)
         elif len(group.members) > s.config.group_max_size:
             s = begin_rebalance(s, group_id)
-    return arm_cleaner(consumer.loaded(s))
+    return arm_cleaner(s)
 
 
 def unload(s: State) -> State:

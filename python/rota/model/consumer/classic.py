@@ -23,12 +23,12 @@ from rota.model.consumer.heartbeat import found, is_target_due, settle, stepped
 from rota.model.consumer.queue import is_writing, wait
 from rota.model.consumer.removal import remove
 from rota.model.consumer.target import preferred
-from rota.model.consumer.write import JOIN, SYNC, arm_session, is_armed, write
+from rota.model.consumer.write import JOIN, SYNC, arm_session, done, is_armed, write
 from rota.model.join import normalised
 from rota.model.log import group_record
 from rota.model.records import Record
 from rota.model.requests import DeleteGroup, Heartbeat, JoinGroup, LeaveGroup, Request, Submit, SyncGroup
-from rota.model.state import State, arm, cancel, emit
+from rota.model.state import State, arm, emit
 
 
 def is_for_members(s: State, r: Request) -> bool:
@@ -45,7 +45,9 @@ def classic_request(s: State, event: Submit) -> State:
     match event.request:
         case Heartbeat():
             return _heartbeat(s, event.ticket, event.request)
-        case JoinGroup() | SyncGroup() | LeaveGroup() | DeleteGroup() if is_writing(s, event.request.group_id or ""):
+        case SyncGroup() if is_writing(s, event.request.group_id or ""):  # it brings no plan
+            return wait(s, event.request.group_id or "", replace(event, request=replace(event.request, assignments=())))
+        case JoinGroup() | LeaveGroup() | DeleteGroup() if is_writing(s, event.request.group_id or ""):
             return wait(s, event.request.group_id or "", event)
         case JoinGroup():
             return _join(s, event.ticket, normalised(event.request), event.uuid)
@@ -130,16 +132,15 @@ def _sync(s: State, ticket: int, r: SyncGroup) -> State:
         return emit(s, SyncAnswer(ticket, "INCONSISTENT_GROUP_PROTOCOL"))
     if group.target_epoch > member.epoch and member.state != UNREVOKED:
         return emit(_owes_join(s, group.group_id, member), SyncAnswer(ticket, "REBALANCE_IN_PROGRESS"))
-    s = arm_session(cancel(s, SYNC, group.group_id, member.member_id), group.group_id, member.member_id)
+    s = arm_session(done(s, SYNC, group.group_id, member.member_id), group.group_id, member.member_id)
     assignment = embedded.assignment(first, member.assigned, s.topics)
     return emit(s, SyncAnswer(ticket, NONE, "consumer", name, assignment))
 
 
 def _owes_join(s: State, group_id: str, member: Member) -> State:
     """The join timer, if it is not armed (§10)."""
-    if is_armed(s, JOIN, group_id, member.member_id):
-        return s
-    return arm(s, JOIN, group_id, member.member_id, max(member.rebalance_timeout_ms, 0))
+    is_owed, timeout_ms = is_armed(s, JOIN, group_id, member.member_id), max(member.rebalance_timeout_ms, 0)
+    return s if is_owed else arm(s, JOIN, group_id, member.member_id, timeout_ms)
 
 
 def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
@@ -153,8 +154,7 @@ def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
     is_released = member.state == UNRELEASED and not busy & (member.target or frozenset())
     # No other request looks at topics that have changed, or computes the target that is due (departure D22).
     is_outdated = group.is_stale and metadata(group, s.topics) != group.metadata
-    is_due = is_outdated or is_target_due(group, s)
-    owes_target = is_due and all(each.classic for each in group.members.values())
+    owes_target = (is_outdated or is_target_due(group, s)) and all(each.classic for each in group.members.values())
     if group.target_epoch > member.epoch or member.state == UNREVOKED or is_released or owes_target:
         return emit(_owes_join(s, group.group_id, member), HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS"))
     return emit(s, HeartbeatAnswer(ticket, NONE))

@@ -51,8 +51,7 @@ def _refuse_joins(s: State, group_id: str, error: str) -> State:
 
 def _become_classic(s: State, group_id: str, downgrade: Downgrade) -> State:
     """The batch is durable (§17.2)."""
-    s = disarm(s, group_id, *s.consumers[group_id].members)
-    s = put(s, group_id, None)
+    s = put(disarm(s, group_id, *s.consumers[group_id].members), group_id, None)
     classic, first = downgrade.group, downgrade.group.members[0].member_id
     s = _installed(s, replace(classic, leader=first, since_ms=s.now_ms, state_timestamp_ms=s.wall_ms))
     return s if classic.leader else begin_rebalance(s, group_id)

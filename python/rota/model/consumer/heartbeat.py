@@ -72,11 +72,10 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
     if r.member_epoch < 0:
         return leave(s, ticket, r)
     r = replace(r, member_id=r.member_id or minted_id)
-    group, classic = s.consumers.get(r.group_id), s.groups.get(r.group_id)
+    name = r.group_id
+    group, classic = s.consumers.get(name), s.groups.get(name)
     if group is None and r.member_epoch > 0:
-        message = (
-            f"Group {r.group_id} is not a consumer group." if classic else f"Consumer group {r.group_id} not found."
-        )
+        message = f"Group {name} is not a consumer group." if classic else f"Consumer group {name} not found."
         return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", message))
     if group is None and classic and classic.state != "Empty":
         return _upgrade(s, ticket, r, classic)
@@ -180,10 +179,9 @@ def _bumped(work: Work, s: State, assignor: str) -> Work:
     bump = member.names != before.names or (member.pattern != before.pattern and is_resolved)
     bump = bump or assignor != preferred(group)
     if bump or group.is_stale:
-        group = replace(group, is_stale=False)
         seen = metadata(group, s.topics)
         bump = bump or seen != group.metadata
-        group = replace(group, metadata=seen)
+        group = replace(group, is_stale=False, metadata=seen)
     if bump:
         group = replace(group, epoch=group.epoch + 1)
         records += (log.group_epoch(group),)
@@ -202,8 +200,7 @@ def _targeted(work: Work, s: State) -> Work:
     group = work.group
     if not is_target_due(group, s):
         return work
-    after = compute(group, s.topics, s.uniform_plan)
-    after = replace(after, target_epoch=group.epoch, target_ms=s.wall_ms)
+    after = replace(compute(group, s.topics, s.uniform_plan), target_epoch=group.epoch, target_ms=s.wall_ms)
     moved = [each for each in after.members.values() if each.target != group.members[each.member_id].target]
     records = (*(log.target(group.group_id, each) for each in moved), log.target_epoch(after))
     member = after.members[work.member.member_id]

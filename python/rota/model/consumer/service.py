@@ -32,9 +32,9 @@ def submit(s: State, ticket: int, request: ConsumerGroupHeartbeat | ConsumerGrou
     """The request is checked before the partition (§3.2, §3.3)."""
     error = PHASE_ERRORS.get(s.phase)
     if isinstance(request, ConsumerGroupDescribe):
-        if not request.group_id or error:
-            refused = error if request.group_id else "INVALID_GROUP_ID"
-            return emit(s, ConsumerDescribeAnswer(ticket, refused or "", None, request.group_id))
+        refused = error if request.group_id else "INVALID_GROUP_ID"
+        if refused:
+            return emit(s, ConsumerDescribeAnswer(ticket, refused, None, request.group_id))
         if is_writing(s, request.group_id):
             return wait(s, request.group_id, Submit(ticket, request, uuid))
         return consumer_describe(s, ticket, request)

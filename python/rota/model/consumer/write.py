@@ -13,6 +13,7 @@ from rota.model.consumer.data import (
     ConsumerDescribeAnswer,
     ConsumerWrite,
     Group,
+    Queued,
 )
 from rota.model.log import append, offset_error
 from rota.model.records import Record
@@ -64,8 +65,13 @@ def write(
 def joined(s: State, group_id: str, member_id: str) -> State:
     """A JoinGroup of a classic member is durable (§10)."""
     s = cancel(arm_session(s, group_id, member_id), JOIN, group_id, member_id)
-    timeout_ms = s.consumers[group_id].members[member_id].rebalance_timeout_ms
-    return arm(s, SYNC, group_id, member_id, max(timeout_ms, 0))
+    return arm(s, SYNC, group_id, member_id, max(s.consumers[group_id].members[member_id].rebalance_timeout_ms, 0))
+
+
+def done(s: State, kind: str, group_id: str, member_id: str) -> State:
+    """The member has done what it owed: its timer is void, also one that waits for an append (§4.4)."""
+    waits = Queued(group_id, (kind, member_id))
+    return cancel(replace(s, queue=tuple(each for each in s.queue if each != waits)), kind, group_id, member_id)
 
 
 def end_classic(s: State, group_id: str) -> State:
