@@ -253,7 +253,7 @@ fn to_classic(
         for (name, _) in &classic.protocols {
             *support.entry(Arc::clone(name)).or_default() += 1;
         }
-        let part: Vec<_> = if is_stable {
+        let part: BTreeSet<_> = if is_stable {
             member.target.iter().flatten().copied().collect()
         } else {
             member.current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect()
