@@ -94,6 +94,8 @@ error_codes! {
     InvalidReplicaAssignment = 39, "INVALID_REPLICA_ASSIGNMENT";
     /// A configuration that is not allowed.
     InvalidConfig = 40, "INVALID_CONFIG";
+    /// A change of topics on a server that cannot make it at present; clients ask again.
+    NotController = 41, "NOT_CONTROLLER";
     /// A request that makes no sense.
     InvalidRequest = 42, "INVALID_REQUEST";
     /// A record format that this server does not store.

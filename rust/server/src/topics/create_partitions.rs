@@ -52,6 +52,7 @@ impl Topics {
     }
 
     fn grow(&mut self, asked: &CreatePartitionsTopic, validate_only: bool) -> Result<(), TopicError> {
+        self.check_known()?;
         let name = asked.name.as_str();
         let Some(current) = self.partition_count(name) else {
             return Err(TopicError::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic `{name}`")));

@@ -70,6 +70,7 @@ impl Topics {
         validate_only: bool,
         entropy: &mut impl Entropy,
     ) -> Result<CreatableTopicResult, TopicError> {
+        self.check_known()?;
         self.check_new_name(&asked.name)?;
         let configs = TopicConfigs::read(&asked.configs)?;
         let (partitions, leaders) = if asked.assignments.is_empty() {

@@ -72,6 +72,7 @@ impl Topics {
 
     /// Returns the name of the topic to delete.
     fn deletable(&self, asked: &DeleteTopicState) -> Result<String, TopicError> {
+        self.check_known()?;
         let name = match (&asked.name, asked.topic_id.is_nil()) {
             (Some(name), true) => name.as_str(),
             (None, false) => self

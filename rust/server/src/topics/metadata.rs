@@ -100,7 +100,8 @@ impl Topics {
             if let Err(error) = self.create(name, -1, entropy)
                 && error.code != ErrorCode::TopicAlreadyExists
             {
-                return refused(asked, error.code);
+                let is_late = error.code == ErrorCode::NotController;
+                return refused(asked, if is_late { ErrorCode::LeaderNotAvailable } else { error.code });
             }
         }
         match self.table.by_name.get_key_value(name.as_bytes()) {

@@ -303,9 +303,10 @@ impl Topics {
     }
 
     /// Creates a topic; `partitions` -1 is `num.partitions`. Errors: `InvalidTopicException`, `TopicAlreadyExists`,
-    /// `InvalidPartitions`.
+    /// `InvalidPartitions`; `NotController` on a server that cannot change topics at present.
     pub fn create(&mut self, name: &str, partitions: i32, entropy: &mut impl Entropy) -> Result<Uuid, TopicError> {
         self.changing(|topics| {
+            topics.check_known()?;
             topics.check_new_name(name)?;
             let partitions = topics.check_new_partitions(partitions)?;
             Ok(topics.insert(name, partitions, None, TopicConfigs::default(), entropy))
@@ -320,6 +321,14 @@ impl Topics {
     /// Returns false on a node of a cluster that the engine has not answered yet: whether a topic exists is not known.
     pub fn is_known(&self) -> bool {
         self.owner.shared().is_none_or(SharedTopics::is_known)
+    }
+
+    /// Refuses a change while the topics are not known. Clients ask again, also for topics that they want to delete.
+    fn check_known(&self) -> Result<(), TopicError> {
+        if self.is_known() {
+            return Ok(());
+        }
+        Err(TopicError::new(ErrorCode::NotController, "this server has not joined the cluster yet"))
     }
 
     /// Returns the version of the snapshot of this node.

@@ -295,7 +295,10 @@ impl Topics {
                     self.table = before;
                     self.changed = Change::None;
                     let message = format!("the topic table cannot be written: {error}");
-                    result = result.refused(&TopicError::new(ErrorCode::KafkaStorageError, message));
+                    // Clients send a change again that another server, or this one later, can make.
+                    let is_shared = owner.shared.get().is_some();
+                    let code = if is_shared { ErrorCode::NotController } else { ErrorCode::KafkaStorageError };
+                    result = result.refused(&TopicError::new(code, message));
                 }
             }
         }
