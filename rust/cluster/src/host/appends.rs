@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Running;
 use crate::{
     batches,
-    log::ENTRY_BYTES_MAX,
+    log::{ENTRY_BYTES_MAX, Shelf},
     messages::{AppendOrder, Message},
 };
 
@@ -77,14 +77,17 @@ fn complete(order: &AppendOrder, result: Result<i64, LogError>) {
 }
 
 /// Refuses a message of a node that owns nothing.
-pub(super) fn refuse(message: Message) {
+pub(super) fn refuse(shelf: &Shelf, message: Message) {
     match message {
         Message::Open(partition, epoch, to) => refuse_open(partition, epoch, &to),
         Message::PutNotes(_, answer) => {
             // The caller may have given up.
             let _gone = answer.send(Err("this server has not joined the cluster".to_owned()));
         }
-        Message::Append(order) => complete(&order, Err(LogError::NotOpen { partition: order.partition.0 })),
+        Message::Append(order) => {
+            shelf.waiting_bytes.fetch_sub(order.bytes.len(), Ordering::Relaxed);
+            complete(&order, Err(LogError::NotOpen { partition: order.partition.0 }));
+        }
         _ => {}
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn join(
                 tokio::select! {
                     biased;
                     joined = &mut attempt => break joined,
-                    message = inbox.recv() => answer(message)?,
+                    message = inbox.recv() => answer(shared, message)?,
                 }
             };
             match joined {
@@ -74,14 +74,14 @@ pub(super) async fn join(
         loop {
             tokio::select! {
                 () = &mut wait => break,
-                message = inbox.recv() => answer(message)?,
+                message = inbox.recv() => answer(shared, message)?,
             }
         }
     }
 }
 
 /// Refuses what a node that has not joined cannot do; `None`: the host ends.
-fn answer(message: Option<Message>) -> Option<()> {
+fn answer(shared: &Shared, message: Option<Message>) -> Option<()> {
     match message? {
         Message::End => None,
         Message::Leave(done) => {
@@ -90,7 +90,7 @@ fn answer(message: Option<Message>) -> Option<()> {
             None
         }
         message => {
-            appends::refuse(message);
+            appends::refuse(&shared.shelf, message);
             Some(())
         }
     }

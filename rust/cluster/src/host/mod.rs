@@ -8,6 +8,7 @@ mod appends;
 mod confirming;
 mod joining;
 mod ownership;
+mod slow;
 mod snapshots;
 mod space;
 
@@ -235,7 +236,7 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
         shared.session.post([], 0);
         running.publish_stopped(reason(stop));
         if stop == Stop::Replaced {
-            return wait_for_end(&mut inbox).await;
+            return wait_for_end(&shared.shelf, &mut inbox).await;
         }
         // What was lost is accepted when an operator begins another history.
         // The engine is kept meanwhile: without it there is no watch, and nothing would show that.
@@ -248,7 +249,7 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
             }
             tokio::select! {
                 changed = views.changed() => if changed.is_err() { return },
-                ended = wait_for_end(&mut inbox) => return ended,
+                ended = wait_for_end(&shared.shelf, &mut inbox) => return ended,
             }
         }
         drop(engine);
@@ -256,7 +257,7 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
 }
 
 /// Refuses everything until the handle ends the host.
-async fn wait_for_end(inbox: &mut UnboundedReceiver<Message>) {
+async fn wait_for_end(shelf: &Shelf, inbox: &mut UnboundedReceiver<Message>) {
     while let Some(message) = inbox.recv().await {
         match message {
             Message::End => return,
@@ -264,7 +265,7 @@ async fn wait_for_end(inbox: &mut UnboundedReceiver<Message>) {
                 // The caller may have given up.
                 let _gone = done.send(());
             }
-            message => appends::refuse(message),
+            message => appends::refuse(shelf, message),
         }
     }
 }
@@ -298,6 +299,7 @@ struct Running<'c> {
     space: space::Space,
     /// Partitions that the planned node does not hold, and since when.
     moving: BTreeMap<PartitionId, u64>,
+    slow: slow::Slow,
     /// When the last beat of this node was answered, as far as silence was counted anew for it.
     answered_ms: u64,
     leaving: Option<Leaving>,
@@ -350,6 +352,7 @@ impl<'c> Running<'c> {
             is_reading_tail: false,
             space: space::Space::new(now_ms),
             moving: BTreeMap::new(),
+            slow: slow::Slow::default(),
             answered_ms: now_ms,
             leaving: None,
             info: config.info.clone(),
@@ -509,6 +512,7 @@ impl<'c> Running<'c> {
         self.compact_one();
         self.ask_usage();
         self.govern();
+        self.say_slow();
     }
 
     fn put_notes(&self, notes: Vec<PutNote>, answer: SyncSender<Result<Revision, String>>) {

@@ -108,3 +108,22 @@ fn batches_have_the_epoch_of_their_owner() {
         assert_eq!(epochs, [1, 2]);
     });
 }
+
+#[test]
+fn appends_to_a_server_that_has_not_joined_take_no_room_from_later_ones() {
+    run(|| async {
+        let mut scene = Scene::new();
+        scene.start(1);
+        scene.processes[&1].link.set_faults(|faults| faults.is_silent = true);
+        for _ in 0..10 {
+            let results = append_under(&scene, 1, 800 << 10);
+            scene.pass(100).await;
+            assert!(matches!(results.lock().unwrap()[..], [Err(LogError::NotOpen { partition: 0 })]), "{results:?}");
+        }
+        scene.processes[&1].link.set_faults(|faults| faults.is_silent = false);
+        scene.until(TTL_MS, Scene::all_answer).await;
+        let results = append_under(&scene, epoch(&scene), 10);
+        scene.pass(100).await;
+        assert_eq!(*results.lock().unwrap(), [Ok(0)]);
+    });
+}
