@@ -15,7 +15,7 @@ import rota
 from rota.audit.audit import Audit, Wanted
 from rota.audit.logs import parts_of
 from rota.audit.session import started
-from rota.audit.spark import audit_with_tables
+from rota.audit.spark import Logs, audit_with_tables
 from rota.cli import app
 from rota.simulate.journal import Journal
 from tests.audit.lives import live as live_raw
@@ -189,4 +189,4 @@ def found(
 ) -> Audit:
     """One audit of all of them."""
     logs = [clean, kafka, lives, planted, planted_kafka, worlds]
-    return audit_with_tables(spark, Wanted(logs, output=tables), parts_of(logs))
+    return audit_with_tables(spark, Wanted(logs, output=tables), Logs(parts_of(logs), []))

@@ -108,7 +108,6 @@ def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
         ("missing", "`missing`: there is no such directory"),
         ("file", "`file` is a file: give a data directory, a journal or the directory of a partition"),
         ("empty", "`empty` has no __consumer_offsets and no journal in it: give a data directory"),
-        ("s3a://bucket/data", "`s3a://bucket/data` is a URL: give a local directory; copy or mount the log first"),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--json"], ["--follow"]])

@@ -3,6 +3,6 @@
 `rota audit` needs nothing else; `rows` needs pyarrow, tables, reports and `--follow` need pyspark and Java 17.
 """
 
-from rota.audit.decoding import decode, register
+from rota.audit.decoding import decode, read, register
 
-__all__ = ["decode", "register"]
+__all__ = ["decode", "read", "register"]

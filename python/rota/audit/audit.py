@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.audit import coverage, folds, opinion
 from rota.audit.checks import CHECK_OF, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION
@@ -19,6 +19,9 @@ from rota.audit.names import instead_of
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
 from rota.journal import JOURNAL_DIRECTORY
+
+if TYPE_CHECKING:
+    from rota.audit.hadoop import Target
 
 UNREADABLE_SHOWN = 1_000
 NOTHING = "nothing"
@@ -50,7 +53,7 @@ class Wanted:
     """A regular expression that a group's whole name matches."""
     since_ms: int | None = None
     until_ms: int | None = None
-    output: Path = Path("audit")
+    output: Target = Path("audit")
     """Where the tables are written, as Parquet."""
 
 
@@ -175,14 +178,34 @@ def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
 def audit(wanted: Wanted, parts: list[Part], engine: Engine, progress: Callable[[str], None] = lambda _: None) -> Audit:
     """Check the parts of the logs. Whole logs are read whatever is asked about: what a group did before is what tells
     whether it may do what it does. Raises NoGroupError."""
-    began_s = time.monotonic()
+    timing = Timing(progress)
     partitions = partitions_in(parts)
     records = sum(part.records for part in parts)
     progress(f"reading {records} records in {len(parts)} parts")
-    found = assembled(wanted, engine(tasks_of(partitions), partitions, progress))
-    found.parts = len(parts)
-    spent_s = time.monotonic() - began_s
-    progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
+    return timing.ended(assembled(wanted, engine(tasks_of(partitions), partitions, progress)), len(parts))
+
+
+class Timing:
+    """How long an audit takes, from now on."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._began_s = time.monotonic()
+
+    def ended(self, found: Audit, parts: int) -> Audit:
+        """The audit of so many parts, after it was said how long it took."""
+        found.parts = parts
+        spent_s = time.monotonic() - self._began_s
+        self._progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
+        return found
+
+
+def of_copies(found: Audit) -> Audit:
+    """The audit of logs at URLs, which `rota log` reads from a copy."""
+    found.verdicts = [
+        verdict._replace(reproduce=f"{verdict.reproduce.replace(verdict.log, 'DIR')}  # DIR: a copy of {verdict.log}")
+        for verdict in found.verdicts
+    ]
     return found
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from rota.audit.hadoop import is_url
 from rota.audit.matrix import UNKNOWN
 from rota.exits import MISUSED, NOT_FOUND, complain, existing_directory, fail
 from rota.progress import Lines
@@ -23,15 +22,11 @@ from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.audit.audit import Audit, Unreadable, Wanted
-    from rota.audit.logs import Part
     from rota.audit.verdict import Verdict
 
 VERDICTS_SHOWN = 100
-LOCAL_MASTER = "local[*]"
 WITNESS_LINES, WITNESS_WIDTH = 6, 200
 SKIPPED = {"share group": "share groups", "streams group": "streams groups", "unknown": "unknown types"}
-MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class EngineName(StrEnum):
@@ -55,7 +50,7 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH...",
         show_default=False,
-        help="Data directories of rota or Kafka, journals, or directories of partitions.",
+        help="Data directories of rota or Kafka, journals, or directories of partitions, also as URLs such as s3a://.",
     ),
 ]
 Bootstrap = Annotated[
@@ -74,16 +69,26 @@ Since = Annotated[
     str | None, typer.Option(metavar="TIME", help="Only verdicts from TIME on, such as 2026-01-31T13:30:20, UTC.")
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to TIME.")]
-Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write the tables to DIR, as Parquet.")]
+Output = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Write the tables to DIR, which may be a URL, as Parquet.")
+]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 Engine = Annotated[
     EngineName,
     typer.Option(
-        help="Where to check: in this process, or on Spark; auto takes Spark for tables, --report, --follow, --master."
+        help="Where to check: in this process, or on Spark; auto takes Spark for what needs it, such as URLs."
     ),
 ]
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="URL of the Spark cluster (default local[*], on this machine).")
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, or one of Hadoop such as fs.s3a.endpoint."),
+]
+Packages = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Maven packages that Spark loads, with commas between: GROUP:ARTIFACT:VERSION."),
 ]
 FailOnLevel = Annotated[FailOn, typer.Option("--fail-on", help="From which severity on the exit code is 1.")]
 Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.")]
@@ -97,8 +102,8 @@ Once = Annotated[bool, typer.Option("--once", help="With --follow: stop at the c
 Progress = Annotated[bool, typer.Option("--progress", help="Print the steps on stderr even if it is not a terminal.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print what Spark and Java write on stderr.")]
 Checkpoint = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="With --follow: directory for its progress (default OUTPUT/checkpoint)."),
+    str | None,
+    typer.Option(metavar="DIR", help="With --follow: directory or URL for its progress (default OUTPUT/checkpoint)."),
 ]
 
 
@@ -130,12 +135,16 @@ def span_of(group: str | None, since: str | None, until: str | None) -> tuple[in
     return since_ms, until_ms
 
 
-def wanted_of(paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path) -> Wanted:
-    """What the options ask for; ends the command if they make no sense."""
-    from rota.audit.audit import Wanted
-
-    since_ms, until_ms = span_of(group, since, until)
-    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute())
+def checked_paths(texts: list[str], follow: bool, bootstrap_server: str | None) -> tuple[list[Path], list[str]]:
+    """The directories, which have logs in them, and the URLs; ends the command with the reason if it has to."""
+    if bool(texts) == (bootstrap_server is not None):
+        fail(MISUSED, "give PATH..., or --bootstrap-server" if not texts else "--bootstrap-server takes no PATH")
+    urls = [text for text in texts if is_url(text)]
+    if urls and len(urls) < len(texts):
+        fail(MISUSED, f"`{urls[0]}` is a URL, others are not: give only URLs, such as file:// for a local directory")
+    if urls and follow:
+        fail(MISUSED, f"`{urls[0]}` is a URL: --follow reads local directories, or a broker with --bootstrap-server")
+    return [] if urls else [checked_path(text) for text in texts], urls
 
 
 def checked_path(text: str) -> Path:
@@ -143,8 +152,6 @@ def checked_path(text: str) -> Path:
     from rota.audit import logs
 
     path = Path(text)
-    if URL.match(text):
-        fail(MISUSED, f"`{text}` is a URL: give a local directory; copy or mount the log first")
     if not path.exists():
         fail(MISUSED, f"`{text}`: there is no such directory")
     if not path.is_dir():
@@ -152,7 +159,7 @@ def checked_path(text: str) -> Path:
     reason = logs.nothing_in(path)
     if reason is not None:
         fail(MISUSED, reason)
-    return path
+    return path.absolute()
 
 
 def told(verdict: Verdict) -> str:
@@ -243,6 +250,8 @@ def audit(
     github: Github = False,
     fail_on: FailOnLevel = FailOn.violation,
     master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     as_json_: AsJson = False,
     follow: Follow = False,
     once: Once = False,
@@ -254,97 +263,58 @@ def audit(
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
     group matches --group.
-    Tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the size of
-    its heap.
+    URLs, tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the
+    size of its heap.
 
     \b
     Examples:
       rota audit data
       rota audit data --group 'pay.*' --json
       rota audit /var/lib/kafka/data --output tables --report report.html
+      rota audit s3a://bucket/data --packages org.apache.hadoop:hadoop-aws:3.5.0
       rota audit data --junit audit.xml --fail-on observation
       rota audit data --follow --checkpoint seen
       rota audit --bootstrap-server localhost:9092
       rota audit --bootstrap-server localhost:9092 --follow --checkpoint seen
     """
-    needs = check_combination(engine, output, report, master, follow, once, checkpoint)
-    if follow and (junit is not None or metrics is not None or github):
-        fail(MISUSED, "--junit, --metrics and --github need an end: leave out --follow")
-    span_of(group, since, until)
-    check_targets(master or LOCAL_MASTER, output, report, junit, metrics)
-    if bool(paths) == (bootstrap_server is not None):
-        fail(MISUSED, "give PATH..., or --bootstrap-server" if not paths else "--bootstrap-server takes no PATH")
-    if bootstrap_server is not None and not follow and (needs or engine is EngineName.spark):
-        fail(MISUSED, f"--bootstrap-server does not go together with {needs or '--engine spark'}: copy the log")
-    wanted = wanted_of([checked_path(path) for path in paths or ()], group, since, until, output or Path())
-    on_spark = master or LOCAL_MASTER if needs or engine is EngineName.spark else None
-    if on_spark is not None:
-        check_spark(needs, follow)
+    from rota.audit import on_spark
+    from rota.audit.audit import Wanted
+
+    on_spark.check_combination(follow, once, checkpoint, report, junit or metrics or github)
+    span = span_of(group, since, until)
+    where = on_spark.where(master, conf or [], packages)
+    options = {"--output": output, "--report": report, "--follow": follow}
+    needs = on_spark.needed(where, engine, options, paths or [])
+    check_targets(output, report, junit, metrics)
+    directories, urls = checked_paths(paths or [], follow, bootstrap_server)
+    on_spark.check_usable(needs, follow, bootstrap_server)
+    wanted = Wanted(directories, group, *span)
     if follow:
         from rota.audit.follow.command import From
         from rota.audit.follow.command import follow as run_on
 
         live = None if bootstrap_server is None else From(bootstrap_server, command_config)
-        ends = (wanted, on_spark or "", checkpoint, output, as_json_, once, verbose, fail_on.value)
-        raise typer.Exit(run_on(*ends, live))
+        raise typer.Exit(run_on(wanted, where, checkpoint, output, as_json_, once, verbose, fail_on.value, live))
+    shows = shows_progress or sys.stderr.isatty()
     if bootstrap_server is not None:
-        found = _live(bootstrap_server, command_config, wanted, shows_progress)
+        found = _live(bootstrap_server, command_config, wanted, shows)
+    elif needs:
+        found = on_spark.audited(wanted, urls, where, output, report, shows, verbose)
     else:
-        found = _of_logs(wanted, on_spark, report, output is not None or report is not None, shows_progress, verbose)
+        found = _here(wanted, shows)
     found.fail_on = fail_on.value
     _write_for_machines(found, junit, metrics, github)
     _end(found, as_json_)
 
 
-def _of_logs(
-    wanted: Wanted, master: str | None, report: Path | None, keeps_tables: bool, shows_progress: bool, verbose: bool
-) -> Audit:
-    """Audit the logs at paths, in this process unless there is a master."""
-    from rota.audit.audit import nothing_of
-    from rota.audit.logs import parts_of
-
-    parts = parts_of(wanted.paths)
-    if parts and all(part.trouble for part in parts):
-        return nothing_of(parts)  # Spark takes long to say the same
-    if master is None:
-        return _here(wanted, parts, shows_progress)
-    return _on_spark(wanted, parts, master, report, keeps_tables, shows_progress, verbose)
-
-
-def check_combination(
-    engine: EngineName,
-    output: Path | None,
-    report: Path | None,
-    master: str | None,
-    follow: bool,
-    once: bool,
-    checkpoint: Path | None,
-) -> str:
-    """What of the options needs Spark; "": nothing does. Ends with exit code 2 if they do not go together."""
-    if not follow and (once or checkpoint is not None):
-        fail(MISUSED, "--once and --checkpoint need --follow")
-    if follow and report is not None:
-        fail(MISUSED, "--report needs an end: leave out --follow")
-    given = {"--output": output, "--report": report, "--follow": follow, "--master": master}
-    needs = " and ".join(name for name, value in given.items() if value)
-    if engine is EngineName.local and needs:
-        fail(MISUSED, f"--engine is `local`: {needs} needs Spark, leave out --engine")
-    return needs
-
-
-def check_spark(needs: str, follow: bool) -> None:
-    """Ends with exit code 2 if there is no Spark."""
-    from rota.audit import session
-
-    try:
-        session.check_installed(follow)
-    except session.MissingError as missing:
-        fail(MISUSED, f"{needs or '--engine spark'}: {missing}")
-
-
 @contextmanager
-def _progress(first: str, *, shows_all: bool) -> Iterator[Callable[[str], None]]:
+def progress_on_stderr(first: str, *, shows_all: bool) -> Iterator[Callable[[str], None]]:
     """Print each step, or now and then the one that runs. The first step begins here."""
+    from rota.audit.session import is_submitted
+
+    if is_submitted() and not shows_all:
+        yield lambda _: None  # spark-submit puts stderr into stdout
+        return
     if shows_all:
         complain(first)
         yield lambda step: complain(step) if step else None
@@ -354,65 +324,43 @@ def _progress(first: str, *, shows_all: bool) -> Iterator[Callable[[str], None]]
         yield say
 
 
-def _here(wanted: Wanted, parts: list[Part], shows_progress: bool) -> Audit:
-    """Audit the parts in this process. Ends with exit code 3 if no group matches."""
+def _here(wanted: Wanted, shows_progress: bool) -> Audit:
+    """Audit the logs in this process. Ends with exit code 3 if no group matches."""
     from rota.audit import audit as auditing
     from rota.audit.engines import local
+    from rota.audit.logs import parts_of
 
-    with _progress("reading the logs", shows_all=shows_progress or sys.stderr.isatty()) as progress:
-        try:
-            return auditing.audit(wanted, parts, local, progress)
-        except auditing.NoGroupError as error:
-            progress("")
-            fail(NOT_FOUND, str(error))
+    parts = parts_of(wanted.paths)
+    if parts and all(part.trouble for part in parts):
+        return auditing.nothing_of(parts)
+    with progress_on_stderr("reading the logs", shows_all=shows_progress) as progress, ending(progress):
+        return auditing.audit(wanted, parts, local, progress)
+
+
+@contextmanager
+def ending(progress: Callable[[str], None]) -> Iterator[None]:
+    """End with exit code 3 if no group matches."""
+    from rota.audit.audit import NoGroupError
+
+    try:
+        yield
+    except NoGroupError as error:
+        progress("")
+        fail(NOT_FOUND, str(error))
 
 
 def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, shows_progress: bool) -> Audit:
     """Audit the group records of a cluster. Ends with exit code 3 if no group matches, 5 if no broker answers."""
-    from rota.audit import audit as auditing
     from rota.audit import live
-    from rota.groups.options import TIMEOUT_MS, connected, ending
-
-    first = f"connecting to {bootstrap_server}"
-    with (
-        _progress(first, shows_all=shows_progress or sys.stderr.isatty()) as progress,
-        ending(as_json=False),
-        connected(bootstrap_server, command_config, None, TIMEOUT_MS) as cluster,
-    ):
-        try:
-            return live.audit_broker(cluster, bootstrap_server, wanted, progress)
-        except auditing.NoGroupError as error:
-            progress("")
-            fail(NOT_FOUND, str(error))
-
-
-def _on_spark(
-    wanted: Wanted,
-    parts: list[Part],
-    master: str,
-    report: Path | None,
-    keeps_tables: bool,
-    shows_progress: bool,
-    verbose: bool,
-) -> Audit:
-    """Audit the parts on Spark, write the tables and the report. Ends with exit code 3 if no group matches."""
-    from rota.audit import audit as auditing
-    from rota.audit import session, spark
+    from rota.groups import options
 
     with (
-        tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch,
-        _progress("starting Spark", shows_all=shows_progress or sys.stderr.isatty()) as progress,
-        session.started(master, sum(part.records for part in parts), is_quiet=not verbose) as started,
+        progress_on_stderr(f"connecting to {bootstrap_server}", shows_all=shows_progress) as progress,
+        options.ending(as_json=False),
+        options.connected(bootstrap_server, command_config, None, options.TIMEOUT_MS) as cluster,
+        ending(progress),
     ):
-        if wanted.output == Path().absolute():
-            wanted = replace(wanted, output=Path(scratch))
-        try:
-            if keeps_tables:
-                return spark.audit_with_tables(started, wanted, parts, progress, report)
-            return auditing.audit(wanted, parts, spark.SparkEngine(started), progress)
-        except auditing.NoGroupError as error:
-            progress("")
-            fail(NOT_FOUND, str(error))
+        return live.audit_broker(cluster, bootstrap_server, wanted, progress)
 
 
 def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, github: bool) -> None:
@@ -426,20 +374,19 @@ def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, 
         typer.echo(line)
 
 
-def check_targets(
-    master: str, output: Path | None, report: Path | None, junit: Path | None = None, metrics: Path | None = None
-) -> None:
+def check_targets(output: str | None, report: Path | None, junit: Path | None, metrics: Path | None) -> None:
     """Refuse, before anything is read, what could not be used. Ends with exit code 2."""
-    if not MASTER.fullmatch(master):
-        fail(MISUSED, f"--master is `{master}`: give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
     for option, file in (("--report", report), ("--junit", junit), ("--metrics", metrics)):
-        if file is not None:
-            existing_directory(file.absolute().parent, f"the directory of {option}")
-            if file.is_dir():
-                fail(MISUSED, f"{option} is `{file}`: it is a directory, give a file")
-    if output is not None:
+        if file is None:
+            continue
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(file)):
+            fail(MISUSED, f"{option} is `{file}`: it is written by this machine, give a local file")
+        existing_directory(file.absolute().parent, f"the directory of {option}")
+        if file.is_dir():
+            fail(MISUSED, f"{option} is `{file}`: it is a directory, give a file")
+    if output is not None and not is_url(output):
         try:
-            output.mkdir(parents=True, exist_ok=True)
+            Path(output).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             fail(MISUSED, f"--output is `{output}`: {error.strerror}; give a directory that can be written")
 

@@ -32,6 +32,20 @@ def decode(records: DataFrame) -> DataFrame:
     return chosen.where("key IS NOT NULL").mapInArrow(_decoded, SPARK_SCHEMA)
 
 
+def read(spark: SparkSession, *urls: str) -> DataFrame:
+    """The rows (docs/audit.md) of the logs at URLs, which Spark's workers read through Hadoop.
+
+    Raises OSError with the reason if there is no log. The workers need rota, and room for a partition on their disks.
+    """
+    from rota.audit.hadoop import EXECUTOR_CLASSES, Hadoop
+    from rota.audit.remote import partitions_at
+    from rota.audit.spark import Logs
+
+    hadoop = Hadoop.of(spark)
+    site = hadoop.site(spark.conf.get(EXECUTOR_CLASSES, "") or "")
+    return Logs([], partitions_at(hadoop, list(urls)), site).rows(spark)
+
+
 def register(spark: SparkSession, name: str = "rota_decode") -> None:
     """Let SQL of a session decode records: `inline(rota_decode(key, value, offset, timestamp))` gives their rows.
 

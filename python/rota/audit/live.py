@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rota import _rota
-from rota.audit.audit import Audit, Wanted, assembled
+from rota.audit.audit import Audit, Timing, Wanted, assembled
 from rota.audit.logs import OFFSETS, OFFSETS_TOPIC, UNREADABLE
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
@@ -64,14 +64,11 @@ def audit_broker(
     """Audit the group records of a cluster, from the earliest to those that are there now; what is in a transaction
     counts once it is committed. Raises GroupsError and NoGroupError."""
     partitions = partitions_of(cluster, bootstrap_servers)
-    began_s = time.monotonic()
+    timing = Timing(progress)
     readings = _read(cluster, partitions, progress, still_s)
     found = assembled(wanted, [reading.ended(bootstrap_servers) for reading in readings])
-    found.parts = len(readings)
     found.verdicts = [with_command(bootstrap_servers, verdict) for verdict in found.verdicts]
-    spent_s = time.monotonic() - began_s
-    progress(f"done in {spent_s:.1f} s, {found.rows / max(spent_s, 1e-3):,.0f} rows a second")
-    return found
+    return timing.ended(found, len(readings))
 
 
 def partitions_of(cluster: Cluster, bootstrap_servers: str) -> list[int]:

@@ -18,6 +18,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 JOURNAL, OFFSETS = "journal", "offsets"
 UNREADABLE = "unreadable"
 """The kind of a row that says what could not be read."""
+NOTHING_IN = f"`{{}}` has no {OFFSETS_TOPIC} and no journal in it: give a data directory"
 SOURCES = {OFFSETS_TOPIC: OFFSETS, JOURNAL_TOPIC: JOURNAL}
 
 PARTITION = re.compile(rf"({OFFSETS_TOPIC}|{JOURNAL_TOPIC})-([0-9]+)")
@@ -239,11 +240,7 @@ def nothing_in(path: Path) -> str | None:
         directories, _, troubles = _directories(path)
     except OSError:
         return None
-    return (
-        None
-        if directories or troubles
-        else f"`{path}` has no {OFFSETS_TOPIC} and no journal in it: give a data directory"
-    )
+    return None if directories or troubles else NOTHING_IN.format(path)
 
 
 def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
@@ -258,7 +255,7 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
         if not directories and not troubles:
             troubles = [_unreadable(path, OFFSETS, -1, nothing_in(path))]
         if troubles:
-            found.setdefault(path.resolve(), troubles)
+            found.setdefault(path.resolve() / OFFSETS_TOPIC, troubles)
         for directory in directories:
             found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes, ahead.get(directory, [])))
     return [part for parts in found.values() for part in parts]

@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota.audit import quiet
@@ -43,15 +44,20 @@ QUICK_TO_RUN = "-XX:+UseParallelGC"
 SMALL_HEAP, LARGE_HEAP = "1g", "2g"
 # Spark's own, which it does not look at beside a setting.
 HEAP_VARIABLE = "SPARK_DRIVER_MEMORY"
-LOCAL_SETTINGS = {
-    "spark.ui.enabled": "false",
+SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Instead of sorting both sides of a join although one is small.
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
     "spark.sql.session.timeZone": "UTC",
+    # Else no filter is handed to the format `rota`.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+LOCAL_SETTINGS = {
+    "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+PYTHON_SETTING, PYTHON_VARIABLE = "spark.pyspark.python", "PYSPARK_PYTHON"
 
 
 class MissingError(Exception):
@@ -121,42 +127,64 @@ def _shown_after_error(said: quiet.Said) -> Iterator[None]:
         raise
 
 
+def is_submitted() -> bool:
+    """Whether `spark-submit` runs this process, which then knows the master and has started Java."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _settings_of(master: str | None, records: int, given: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """Of a session, those that the user gives last."""
+    # What reads a log for a minute is better off with quick compilation and few threads.
+    java = QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN
+    settings = dict(SETTINGS)
+    if not is_submitted():
+        settings["spark.driver.extraJavaOptions"] = f"{java} {quiet.log_option(scratch)}"
+        # In local mode the driver is the executor.
+        settings["spark.driver.memory"] = heap(records)
+    if master is not None and master.startswith("local"):
+        # Spark's own choice is the first `python3` of the PATH, which need not have rota.
+        os.environ.setdefault(PYTHON_VARIABLE, sys.executable)
+        # Else Spark warns of a host name that is a loopback address.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= LOCAL_SETTINGS
+    if PYTHON_SETTING in given:
+        # Only spark-submit looks at the setting.
+        os.environ[PYTHON_VARIABLE] = given[PYTHON_SETTING]
+    return settings | dict(given)
+
+
 @contextlib.contextmanager
-def started(master: str = "local[*]", records: int = 0, *, is_quiet: bool = False) -> Iterator[SparkSession]:
+def started(
+    master: str | None = "local[*]",
+    records: int = 0,
+    *,
+    is_quiet: bool = False,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[SparkSession]:
     """A session with the format `rota` for logs of so many records; one that is active already is used and left alone.
 
-    `is_quiet`: what Java writes to stderr is shown only after an error. Raises MissingError.
+    Without a master the session has that of `spark-submit`. `is_quiet`: what Java writes to stderr is shown only after
+    an error. Raises MissingError.
     """
     check_installed()
     from pyspark.sql import SparkSession
 
-    from rota.audit.source import PUSH_DOWN, LogSource
+    from rota.audit.source import LogSource
 
     active = SparkSession.getActiveSession()
     if active is not None:
         active.dataSource.register(LogSource)
         yield active
         return
-    builder = SparkSession.builder.appName("rota audit").master(master).config(PUSH_DOWN, "true")
-    # What reads a log for a minute is better off with quick compilation and few threads.
-    java = QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN
+    builder = SparkSession.builder.appName("rota audit")
     with (
         tempfile.TemporaryDirectory(prefix="rota-java-") as scratch,
         quiet.without_chatter(is_quiet=is_quiet) as said,
         _shown_after_error(said),
     ):
-        if master.startswith("local"):
-            # Spark's own choice is the first `python3` of the PATH, which need not have rota.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            # Else Spark warns of a host name that is a loopback address.
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            settings = LOCAL_SETTINGS | {
-                "spark.driver.extraJavaOptions": f"{java} {quiet.log_option(Path(scratch))}",
-                # Of local mode, whose executor is the driver.
-                "spark.driver.memory": heap(records),
-            }
-            for name, value in settings.items():
-                builder = builder.config(name, value)
+        chosen = _settings_of(master, records, settings, Path(scratch))
+        for name, value in (chosen if master is None else chosen | {"spark.master": master}).items():
+            builder = builder.config(name, value)
         spark = builder.getOrCreate()
     try:
         with _shown_after_error(said):

@@ -26,14 +26,12 @@ from pyspark.sql.types import StructType
 
 from rota.audit.follow.broker import Broker, BrokerReader
 from rota.audit.follow.growth import GrowthReader
+from rota.audit.hadoop import is_url
 from rota.audit.logs import PART_BYTES, Part, parts_of
 from rota.audit.rows import SPARK_SCHEMA, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Filters are handed to a Python source only with this setting.
-PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class LogReader(DataSourceReader):
@@ -87,6 +85,8 @@ class LogSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         given = options.get("path", "")
+        if is_url(given):
+            raise ValueError(f"`{given}` is a URL: read it with rota.audit.read(spark, URL)")
         self.paths = [Path(line) for line in given.splitlines() if line]
         self.part_bytes = int(options.get("partbytes", options.get("partBytes", PART_BYTES)))
         self.has_entries = options.get("entries", "false") == "true"

@@ -6,14 +6,17 @@ import contextlib
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rota.audit import folds, report, tables, views
-from rota.audit.audit import Audit, Wanted, audit
+from rota.audit.audit import Audit, Timing, Wanted, assembled, audit, of_copies
 from rota.audit.engines import Partitions, Result, Say, Task, run
+from rota.audit.hadoop import Site, Target
+from rota.audit.remote import BYTES_A_RECORD, RemotePartition, in_order, results_of, rows_at
+from rota.audit.rows import SPARK_SCHEMA, rows_of
 from rota.audit.session import fit
 
 if TYPE_CHECKING:
@@ -55,15 +58,19 @@ class SparkEngine:
 
     def __call__(self, tasks: list[Task], partitions: Partitions, say: Say) -> list[Result]:
         """The results in the order of the tasks."""
-        if not tasks:
+        return [one for (one,) in self.each(len(tasks), lambda number: [run(tasks[number], partitions)], say)]
+
+    def each(self, count: int, do: Callable[[int], list[Result]], say: Say) -> list[list[Result]]:
+        """What `do` gives for each number, each in a task."""
+        if not count:
             return []
-        work = _work(tasks, partitions, self._keeps_causes)
-        found = self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, RESULT_COLUMNS)
+        work = _work(do, self._keeps_causes)
+        found = self._spark.range(0, count, 1, count).mapInArrow(work, RESULT_COLUMNS)
         self._results = found.persist() if self._keeps_causes else found
         with _watched(self._spark, say):
             rows = self._results.select("task", "result").collect()
-        results: dict[int, Result] = {row.task: pickle.loads(row.result) for row in rows}
-        return [results[number] for number in range(len(tasks))]
+        results: dict[int, list[Result]] = {row.task: pickle.loads(row.result) for row in rows}
+        return [results[number] for number in range(count)]
 
     def causes(self) -> DataFrame:
         """The causes of generations that the replay told."""
@@ -72,18 +79,15 @@ class SparkEngine:
         return self._results.select("causes").mapInArrow(_causes, CAUSE_COLUMNS)
 
 
-def _work(tasks: list[Task], partitions: Partitions, keeps_causes: bool) -> Callable[[Batches], Batches]:
+def _work(do: Callable[[int], list[Result]], keeps_causes: bool) -> Callable[[Batches], Batches]:
     def work(batches: Batches) -> Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = run(tasks[number], partitions)
-                causes: list[folds.Cause] = []
-                if isinstance(result, folds.Fold):
-                    causes, result = result.causes, result._replace(causes=[])
-                kept = pickle.dumps(causes if keeps_causes else [])
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([number]), pa.array([pickle.dumps(result)]), pa.array([kept])], schema=RESULTS
-                )
+                results = do(number)
+                causes = [cause for one in results if isinstance(one, folds.Fold) for cause in one.causes]
+                told = [one._replace(causes=[]) if isinstance(one, folds.Fold) else one for one in results]
+                columns = [[number], [pickle.dumps(told)], [pickle.dumps(causes if keeps_causes else [])]]
+                yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=RESULTS)
 
     return work
 
@@ -106,6 +110,8 @@ def _watched(spark: SparkSession, say: Say) -> Iterator[None]:
         while not over.wait(POLL_S):
             for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
                 done = f"{stage.numCompletedTasks} of {stage.numTasks} tasks done" if stage else said
+                if stage and not stage.numActiveTasks + stage.numCompletedTasks:
+                    done = f"{stage.numTasks} tasks wait for an executor"
                 if done != said:
                     say(said := done)
 
@@ -118,29 +124,66 @@ def _watched(spark: SparkSession, say: Say) -> Iterator[None]:
         thread.join()
 
 
-def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFrame:
+def _rows(spark: SparkSession, count: int, read: Callable[[int], Batches]) -> DataFrame:
+    """The rows that `read` gives for each number, each in a task."""
+
+    def rows(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(number)
+
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(rows, SPARK_SCHEMA)
+
+
+class Logs(NamedTuple):
+    """Logs that Spark audits: the parts of those of this machine, and those at URLs."""
+
+    parts: list[Part]
+    remote: list[RemotePartition]
+    site: Site | None = None
+
+    @property
+    def records(self) -> int:
+        """How many there are, about."""
+        read = sum(part.records for part in self.parts)
+        return read + sum(each.size_bytes for each in self.remote) // BYTES_A_RECORD
+
+    def audited(self, wanted: Wanted, engine: SparkEngine, progress: Say) -> Audit:
+        """Check them. Raises NoGroupError."""
+        remote, site = self.remote, self.site
+        if site is None:
+            return audit(wanted, self.parts, engine, progress)
+        timing = Timing(progress)
+        progress(f"reading {sum(each.size_bytes for each in remote) // 1_000_000} MB in {len(remote)} partitions")
+        found = in_order(engine.each(len(remote), lambda number: results_of(remote[number], site), progress))
+        return of_copies(timing.ended(assembled(wanted, found), len(remote)))
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """All their rows."""
+        parts, remote, site = self.parts, self.remote, self.site
+        if site is None:
+            return _rows(spark, len(parts), lambda number: rows_of(parts[number]))
+        return _rows(spark, len(remote), lambda number: rows_at(remote[number], site))
+
+
+def read_rows(spark: SparkSession, output: Target, logs: Logs) -> DataFrame:
     """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
-    target = str(wanted.output / "events")
-    rows = spark.read.format("rota").load("\n".join(str(path) for path in wanted.paths))
+    target = str(output / "events")
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
-    files = views.numbered(rows).coalesce(max(1, min(len(parts), tasks)))
+    files = views.numbered(logs.rows(spark)).coalesce(max(1, min(len(logs.parts) + len(logs.remote), tasks)))
     files.write.mode("overwrite").parquet(target)
     return spark.read.schema(files.schema).parquet(target)
 
 
 def audit_with_tables(
-    spark: SparkSession,
-    wanted: Wanted,
-    parts: list[Part],
-    progress: Callable[[str], None] = lambda _: None,
-    page: Path | None = None,
+    spark: SparkSession, wanted: Wanted, logs: Logs, progress: Say = lambda _: None, page: Path | None = None
 ) -> Audit:
-    """Check the parts of the logs, write the tables to `wanted.output`, and a report to `page` if there is one."""
+    """Check the logs, write the tables to `wanted.output`, and a report to `page` if there is one."""
     engine = SparkEngine(spark, keeps_causes=True)
-    found = audit(wanted, parts, engine, progress)
+    found = logs.audited(wanted, engine, progress)
     progress("writing the tables")
-    fit(spark, sum(part.records for part in parts))
-    rows = read_rows(spark, wanted, parts)
+    fit(spark, logs.records)
+    rows = read_rows(spark, wanted.output, logs)
     rows.createOrReplaceTempView("all_rows")
     if wanted.group is not None:
         names = spark.createDataFrame([(name,) for name in found.group_ids], "`group` string")

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rota import _rota
 from rota.audit.coverage import Line
+from rota.audit.hadoop import Target
 from rota.audit.logs import JOURNAL
 from rota.audit.verdict import Verdict
 from rota.journal import JOURNAL_DIRECTORY
@@ -75,7 +76,9 @@ def end_offsets(logs: set[str]) -> list[tuple[str, str, int, int]]:
     return found
 
 
-def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: list[Line], causes: DataFrame) -> None:
+def write(
+    spark: SparkSession, output: Target, verdicts: list[Verdict], coverage: list[Line], causes: DataFrame
+) -> None:
     """Write the tables beside `events`, as Parquet; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rota.audit.hadoop import HadoopPath, Target
 from rota.audit.logs import JOURNAL
 
 # Of a record of the journal's appends only what became durable counts.
@@ -70,7 +70,7 @@ def numbered(rows: DataFrame) -> DataFrame:
     )
 
 
-def define(spark: SparkSession, output: Path) -> None:
+def define(spark: SparkSession, output: Target) -> None:
     """Define the views over `all_rows` and `rows`. Those that many queries use are kept as Parquet below `output`."""
     for name, sql in VIEWS.items():
         frame = spark.sql(sql)
@@ -81,6 +81,10 @@ def define(spark: SparkSession, output: Path) -> None:
         frame.createOrReplaceTempView(name)
 
 
-def forget(output: Path) -> None:
+def forget(output: Target) -> None:
     """Let go of what was kept."""
-    shutil.rmtree(output / KEPT_IN, ignore_errors=True)
+    kept = output / KEPT_IN
+    if isinstance(kept, HadoopPath):
+        kept.unlink()
+    else:
+        shutil.rmtree(kept, ignore_errors=True)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rota.audit.audit import Audit, Wanted
     from rota.audit.follow.broker import Broker
     from rota.audit.follow.query import Told
+    from rota.audit.hadoop import Target
+    from rota.audit.on_spark import Where
     from rota.audit.verdict import Verdict
 
 POLL_S = 0.2
@@ -45,10 +47,9 @@ def stopped() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def checkpoint_of(checkpoint: Path | None, output: Path | None, scratch: str) -> Path:
+def checkpoint_of(checkpoint: str | None, output: str | None) -> str | None:
     """Where to remember what has been seen: without a place for it following begins anew each time."""
-    chosen = checkpoint or (Path(scratch) if output is None else output / "checkpoint")
-    return chosen.absolute()
+    return checkpoint or (None if output is None else f"{output}/checkpoint")
 
 
 class From(NamedTuple):
@@ -101,9 +102,9 @@ class Said:
 
 def follow(
     wanted: Wanted,
-    master: str,
-    checkpoint: Path | None,
-    output: Path | None,
+    where: Where,
+    checkpoint: str | None,
+    output: str | None,
     as_json: bool,
     once: bool,
     verbose: bool = False,
@@ -111,10 +112,9 @@ def follow(
     live: From | None = None,
 ) -> int:
     """Follow logs; gives the exit code."""
-    from rota.audit import session
     from rota.audit.audit import Audit, Merging, Unreadable, is_wanted
     from rota.audit.follow import query
-    from rota.audit.follow.advancing import CheckpointError
+    from rota.audit.hadoop import is_url, target_of
 
     for path in wanted.paths:
         existing_directory(path)
@@ -133,16 +133,15 @@ def follow(
         said = told_trouble(one) if isinstance(one, Unreadable) else told(one)
         typer.echo(json.dumps(one._asdict()) if as_json else said)
 
-    if checkpoint is not None or output is not None:
-        try:
-            query.check_format(checkpoint_of(checkpoint, output, ""), live is not None)
-        except CheckpointError as error:
-            fail(MISUSED, str(error))
+    kept = checkpoint_of(checkpoint, output)
+    if kept is not None and not is_url(kept):
+        _check(Path(kept).absolute(), live)
     if live is not None:
         live.check()
-    java = session.started(master, is_quiet=not verbose)
-    with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, java as spark:
-        place = checkpoint_of(checkpoint, output, scratch)
+    started = where.started(0, verbose)
+    with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, started as spark:
+        place = target_of(spark, kept or scratch)
+        _check(place, live)
         for one in query.kept(place):
             merging.is_new(one)
         said = Said(Path(scratch) / "said")
@@ -158,6 +157,19 @@ def follow(
     return _ended(found)
 
 
+def _check(place: Target, live: From | None) -> None:
+    """End with exit code 2 unless a checkpoint may be used."""
+    from rota.audit.follow import query
+    from rota.audit.follow.advancing import CheckpointError
+
+    try:
+        query.check_format(place, live is not None)
+    except CheckpointError as error:
+        fail(MISUSED, str(error))
+    except OSError as error:
+        fail(MISUSED, f"the checkpoint is {error}; give a directory that can be written")
+
+
 def _run(query: StreamingQuery, stop: threading.Event, said: Said) -> None:
     from pyspark.errors import StreamingQueryException
 
@@ -167,11 +179,13 @@ def _run(query: StreamingQuery, stop: threading.Event, said: Said) -> None:
         if not stop.is_set():
             # Raises the error that ended it.
             query.awaitTermination()
-    except StreamingQueryException as error:
+    except StreamingQueryException:
         # Ctrl-C goes to Spark's workers, too.
         said.show()
+        if not stop.is_set() and said.error is not None:
+            fail(*said.error)
         if not stop.is_set():
-            fail(*(said.error or (MISUSED, f"following ended: {error}")))
+            raise
     said.show()
     if not stop.is_set():
         query.stop()

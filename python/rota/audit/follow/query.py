@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from rota.audit.audit import Unreadable, verdict_of
 from rota.audit.follow.advancing import FORMAT, SKIPPED, CheckpointError, Remembered, advanced
 from rota.audit.follow.broker import Broker
+from rota.audit.hadoop import Target
 from rota.audit.logs import UNREADABLE
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA, PLACE
@@ -88,9 +89,10 @@ def told_of(row: Row, worded: Worded = lambda verdict: verdict) -> Told:
     return worded(verdict_of(row.source, row.log, row.partition, Finding(*values)))
 
 
-def kept(checkpoint: Path) -> Iterator[Verdict]:
+def kept(checkpoint: Target) -> Iterator[Verdict]:
     """The verdicts that were found before a checkpoint."""
-    for path in sorted((checkpoint / "verdicts").glob("*.jsonl")):
+    files: list[Any] = sorted((checkpoint / "verdicts").glob("*.jsonl"), key=str)
+    for path in files:
         for line in path.read_text(encoding="utf-8").splitlines():
             found = json.loads(line)
             if found.keys() == set(Verdict._fields):
@@ -100,7 +102,9 @@ def kept(checkpoint: Path) -> Iterator[Verdict]:
 class Verdicts:
     """Files with a verdict a line, one for each batch that found something: each batch counts once."""
 
-    def __init__(self, directory: Path, tell: Callable[[Told], None], worded: Worded = lambda verdict: verdict) -> None:
+    def __init__(
+        self, directory: Target, tell: Callable[[Told], None], worded: Worded = lambda verdict: verdict
+    ) -> None:
         self.directory = directory
         self.tell = tell
         self.worded = worded
@@ -120,12 +124,12 @@ class Verdicts:
         self.directory.mkdir(parents=True, exist_ok=True)
         written = target.with_suffix(".part")
         written.write_text("".join(f"{json.dumps(one._asdict())}\n" for one in told), encoding="utf-8")
-        written.rename(target)
+        written.rename(target)  # type: ignore[arg-type]  # both are of one kind
         for one in told:
             self.tell(one)
 
 
-def check_format(checkpoint: Path, is_of_broker: bool = False) -> None:
+def check_format(checkpoint: Target, is_of_broker: bool = False) -> None:
     """Let the checkpoint be one of this version of rota, of directories or of a broker.
 
     Raises CheckpointError if it is another one.
@@ -154,7 +158,7 @@ def check_format(checkpoint: Path, is_of_broker: bool = False) -> None:
 def started(
     spark: SparkSession,
     logs: list[Path] | Broker,
-    checkpoint: Path,
+    checkpoint: Target,
     tell: Callable[[Told], None],
     once: bool = False,
     worded: Worded = lambda verdict: verdict,

@@ -1,0 +1,189 @@
+"""What `rota audit` does on Spark: its options, the session, and what to do about what goes wrong there."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rota.audit import session
+from rota.audit.hadoop import is_url
+from rota.exits import MISUSED, UNREACHABLE, fail
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rota.audit.audit import Audit, Wanted
+    from rota.audit.spark import Logs
+
+LOCAL_MASTER = "local[*]"
+MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+PACKAGE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
+LOST = re.compile(r"\((\S+) executor (\S+)\)")
+MISSING = re.compile(r"No module named '([\w.]+)'")
+VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\].*")
+CAUSE = re.compile(r"^\s*(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", re.MULTILINE)
+ARCHIVE = "docs/audit-cluster.md shows how its Python gets there"
+
+
+class Where(NamedTuple):
+    """Where Spark runs."""
+
+    master: str | None
+    """None: `spark-submit` says it."""
+    settings: dict[str, str]
+    asked_by: str
+    """The options that say so; empty: none does."""
+
+    @contextmanager
+    def started(self, records: int, verbose: bool) -> Iterator[SparkSession]:
+        """A session. Ends the command with what to do if Spark does not start or a task fails."""
+        is_up = False
+        try:
+            with session.started(self.master, records, is_quiet=not verbose, settings=self.settings) as spark:
+                is_up = True
+                yield spark
+        except Exception as error:
+            found = self._problem(error, is_up)
+            if found is None:
+                raise
+            fail(*found)
+
+    def _problem(self, error: Exception, is_up: bool) -> tuple[int, str] | None:
+        """Exit code and reason of an error of Spark; None: it is another one."""
+        said = str(error)
+        if "JAVA_GATEWAY_EXITED" in said:
+            return MISUSED, f"Spark did not start, for the reason above: look at {self.asked_by or 'JAVA_HOME'}"
+        is_of_spark = type(error).__module__.startswith(("pyspark.", "py4j."))
+        causes = CAUSE.findall(said)
+        cause = causes[-1] if causes else said.partition("\n")[0]
+        if is_of_spark and not is_up:
+            if self.master is None or self.master.startswith("local"):
+                return MISUSED, f"Spark did not start: {cause}"
+            return UNREACHABLE, f"--master is `{self.master}`: Spark did not start there: {cause}"
+        place = LOST.search(said)
+        where = "a worker" if place is None else f"the worker on {place[1]}, executor {place[2]},"
+        if (missing := MISSING.search(said)) is not None:
+            package = missing[1].partition(".")[0]
+            return MISUSED, f"the Python of {where} has no {package}: install rota[audit] there; {ARCHIVE}"
+        if (versions := VERSIONS.search(said)) is not None:
+            return MISUSED, f"the Python of {where} is another one than here: {versions[0][26:]}; {ARCHIVE}"
+        return (MISUSED, f"Spark: {where}: {cause}; --verbose shows more") if is_of_spark else None
+
+
+def where(master: str | None, conf: list[str], packages: str | None) -> Where:
+    """What the options say; ends the command if they make no sense."""
+    settings: dict[str, str] = {}
+    for text in conf:
+        key, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[\w.*-]+", key):
+            fail(MISUSED, f"--conf is `{text}`: give KEY=VALUE, such as spark.executor.memory=2g")
+        settings[key if key.startswith("spark.") else f"spark.hadoop.{key}"] = value
+    for package in packages.split(",") if packages is not None else ():
+        if not PACKAGE.fullmatch(package):
+            fail(MISUSED, f"--packages is `{packages}`: give GROUP:ARTIFACT:VERSION, with commas between")
+    if packages is not None:
+        settings["spark.jars.packages"] = packages
+    given = {"--master": master, "--conf": conf, "--packages": packages}
+    asked_by = " and ".join(name for name, value in given.items() if value)
+    chosen = settings.pop("spark.master", None) if master is None else master
+    if chosen is not None and not MASTER.fullmatch(chosen):
+        fail(MISUSED, f"--master is `{chosen}`: give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+    is_submitted = session.is_submitted()
+    if is_submitted and packages is not None:
+        fail(MISUSED, f"--packages is `{packages}`: Java runs already, give it to spark-submit")
+    return Where(chosen if chosen or is_submitted else LOCAL_MASTER, settings, asked_by)
+
+
+def check_combination(follow: bool, once: bool, checkpoint: str | None, report: Path | None, ends: Any) -> None:
+    """Ends with exit code 2 if the options do not go together."""
+    if not follow and (once or checkpoint is not None):
+        fail(MISUSED, "--once and --checkpoint need --follow")
+    if follow and report is not None:
+        fail(MISUSED, "--report needs an end: leave out --follow")
+    if follow and ends:
+        fail(MISUSED, "--junit, --metrics and --github need an end: leave out --follow")
+
+
+def needed(where: Where, engine: str, options: Mapping[str, object], paths: list[str]) -> str:
+    """What needs Spark; "": nothing does. Ends with exit code 2 if it must not be used."""
+    given = [name for name, value in options.items() if value] + ([where.asked_by] if where.asked_by else [])
+    needs = " and ".join([*given, *(f"`{path}`" for path in paths if is_url(path))])
+    if engine == "local" and needs:
+        fail(MISUSED, f"--engine is `local`: {needs} needs Spark, leave out --engine")
+    if engine != "local" and not needs and session.is_submitted():
+        return "spark-submit"
+    return needs or ("--engine spark" if engine == "spark" else "")
+
+
+def check_usable(needs: str, follow: bool, bootstrap_server: str | None) -> None:
+    """Ends with exit code 2 if something needs Spark and there is none, or it would not be used."""
+    if not needs:
+        return
+    if bootstrap_server is not None and not follow:
+        fail(MISUSED, f"--bootstrap-server does not go together with {needs}: copy the log")
+    try:
+        session.check_installed(follow)
+    except session.MissingError as missing:
+        fail(MISUSED, f"{needs}: {missing}")
+
+
+def audited(
+    wanted: Wanted,
+    urls: list[str],
+    where: Where,
+    output: str | None,
+    report: Path | None,
+    shows_progress: bool,
+    verbose: bool,
+) -> Audit:
+    """Audit logs on Spark, write the tables and the report. Ends with exit code 3 if no group matches."""
+    from rota.audit import spark
+    from rota.audit.audit import nothing_of
+    from rota.audit.command import ending, progress_on_stderr
+    from rota.audit.hadoop import target_of
+    from rota.audit.logs import parts_of
+
+    parts = parts_of(wanted.paths)
+    if parts and all(part.trouble for part in parts):
+        return nothing_of(parts)  # Spark takes long to say the same
+    records = session.LARGE_RECORDS if urls else sum(part.records for part in parts)
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch,
+        progress_on_stderr("starting Spark", shows_all=shows_progress) as progress,
+        where.started(records, verbose) as started,
+        ending(progress),
+    ):
+        logs = _listed(started, urls, where, progress) if urls else spark.Logs(parts, [])
+        wanted = replace(wanted, output=target_of(started, output or scratch))
+        if output is None and report is None:
+            return logs.audited(wanted, spark.SparkEngine(started), progress)
+        _make(wanted)
+        return spark.audit_with_tables(started, wanted, logs, progress, report)
+
+
+def _listed(started: SparkSession, urls: list[str], where: Where, progress: Callable[[str], None]) -> Logs:
+    """The logs at URLs. Ends with exit code 2 and the reason if there are none."""
+    from rota.audit import spark
+    from rota.audit.hadoop import EXECUTOR_CLASSES, Hadoop
+    from rota.audit.remote import partitions_at
+
+    hadoop = Hadoop.of(started)
+    progress(f"listing {urls[0]}")
+    try:
+        return spark.Logs([], partitions_at(hadoop, urls), hadoop.site(where.settings.get(EXECUTOR_CLASSES, "")))
+    except OSError as error:
+        progress("")
+        fail(MISUSED, str(error))
+
+
+def _make(wanted: Wanted) -> None:
+    """Make the directory of the tables. Ends with exit code 2 if that fails."""
+    try:
+        wanted.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(MISUSED, f"--output is {error}; give a directory that can be written")
