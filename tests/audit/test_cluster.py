@@ -164,6 +164,6 @@ def test_a_worker_whose_python_has_no_rota_says_what_to_install(cluster: Cluster
     bare = tmp_path / "bare"
     venv.create(bare, with_pip=False)
     ended = cluster.audit(kafka, python=str(bare / "bin" / "python"))
-    says = r"rota: the Python of (a worker|the worker on 127\.0\.0\.1, executor \d+,) has no rota: install rota\[audit\] .*"
+    says = r"rota: the Python of (a worker|the worker on \S+, executor \d+,) has no rota: install rota\[audit\] .*"
     assert (ended.returncode, ended.stdout) == (2, "")
     assert re.fullmatch(says, ended.stderr.splitlines()[-1]), ended.stderr
