@@ -95,6 +95,19 @@ fn a_trim_keeps_what_no_snapshot_has_and_the_newest_entry() {
 }
 
 #[test]
+fn a_chunk_follows_the_one_before_it() {
+    let mut engine = Memory::new(HISTORY);
+    let token = claim(&mut engine, 1, 100);
+    let chunk = |index| Body::Chunk(PutChunk { partition: PARTITION, token, upto: 3, index, bytes: vec![7] });
+    let (held, refused) = (Content::Fence(Fence::Held), Content::Fence(Fence::Refused(Some(token.part()))));
+    assert_eq!(ask(&mut engine, chunk(1)), refused, "the first is not there");
+    for (index, answer) in [(0, &held), (1, &held), (1, &held), (3, &refused), (2, &held)] {
+        assert_eq!(ask(&mut engine, chunk(index)), *answer, "chunk {index}");
+    }
+    assert_eq!(engine.store().log(PARTITION).chunks.len(), 3);
+}
+
+#[test]
 fn usage_counts_what_is_live() {
     let mut engine = Memory::new(HISTORY);
     let token = claim(&mut engine, 1, 100);

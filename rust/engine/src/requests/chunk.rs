@@ -8,7 +8,10 @@ use crate::{
     view::Token,
 };
 
-/// Writes a chunk, if its writer owns the partition.
+/// Writes a chunk, if its writer owns the partition and the chunk before it is there.
+///
+/// An engine that went back to a copy of itself has the chunks that were written before the copy. An owner that does
+/// not notice would write the others after them, and a head that finds its last chunk would count without those between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PutChunk {
     /// The partition.
@@ -26,11 +29,24 @@ pub struct PutChunk {
 impl PutChunk {
     pub(super) fn apply(&self, store: &mut Store) -> Fence {
         let fence = fence(store, self.partition, &self.token);
-        if fence == Fence::Held {
-            let key = ChunkKey { upto: self.upto, epoch: self.token.epoch, index: self.index };
-            store.next_revision();
-            store.log_mut(self.partition).chunks.insert(key, self.bytes.clone());
+        if fence != Fence::Held {
+            return fence;
         }
-        fence
+        if self.key_before().is_some_and(|before| !store.log(self.partition).chunks.contains_key(&before)) {
+            return Fence::Refused(store.part(self.partition));
+        }
+        store.next_revision();
+        store.log_mut(self.partition).chunks.insert(self.key(), self.bytes.clone());
+        Fence::Held
+    }
+
+    /// Where the chunk is kept.
+    pub fn key(&self) -> ChunkKey {
+        ChunkKey { upto: self.upto, epoch: self.token.epoch, index: self.index }
+    }
+
+    /// Where the chunk before it is kept; `None` before the first one.
+    pub fn key_before(&self) -> Option<ChunkKey> {
+        self.index.checked_sub(1).map(|index| ChunkKey { index, ..self.key() })
     }
 }

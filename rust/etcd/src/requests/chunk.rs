@@ -1,22 +1,23 @@
 //! `Chunk`: the key has offset and epoch, so chunks of two owners do not meet.
 
 use rota_engine::{
-    ChunkKey, Revision,
+    Revision,
     requests::{Content, PutChunk},
 };
 
-use super::{Mapped, fence, when_held};
+use super::{Mapped, fence, is_held};
 use crate::{
     keys::Keys,
     proto::{TxnRequest, TxnResponse},
-    txn::{Malformed, put},
+    txn::{Malformed, get, is_present, put, when},
 };
 
 impl Mapped for PutChunk {
     fn transaction(&self, keys: &Keys) -> TxnRequest {
-        let key = ChunkKey { upto: self.upto, epoch: self.token.epoch, index: self.index };
-        let put = put(keys.chunk(self.partition, key), self.bytes.clone().into());
-        when_held(keys, self.partition, &self.token, vec![put])
+        let mut compare = vec![is_held(keys, self.partition, &self.token)];
+        compare.extend(self.key_before().map(|before| is_present(keys.chunk(self.partition, before))));
+        let put = put(keys.chunk(self.partition, self.key()), self.bytes.clone().into());
+        when(compare, vec![put], vec![get(keys.part(self.partition))])
     }
 
     fn grows(&self) -> bool {

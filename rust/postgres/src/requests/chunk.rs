@@ -10,12 +10,14 @@ use uuid::Uuid;
 use super::{Fenced, fence};
 use crate::{failure::Failure, sql::Told};
 
-/// Writes a chunk under the lock that keeps its owner the owner.
+/// Writes a chunk under the lock that keeps its owner the owner, if the chunk before it is there.
 pub fn statement() -> String {
     let held = "p = $2 AND history = $1 AND epoch = $3 AND node = $4 AND incarnation = $5 AND held";
+    let before = "p = $2 AND upto = $6 AND epoch = $3 AND index = $7::bigint - 1";
     format!(
         "WITH owned AS MATERIALIZED (SELECT p FROM part WHERE {held} FOR SHARE) \
          INSERT INTO chunk (p, upto, epoch, index, bytes) SELECT p, $6, $3, $7, $8 FROM owned \
+         WHERE $7::bigint = 0 OR EXISTS (SELECT FROM chunk WHERE {before}) \
          ON CONFLICT (p, upto, epoch, index) DO UPDATE SET bytes = excluded.bytes RETURNING nextval('revision')"
     )
 }
@@ -69,7 +71,7 @@ pub fn written(rows: &[Row]) -> Option<Answer> {
     Some(Answer { revision, content: Content::Fence(Fence::Held) })
 }
 
-/// Reads why a chunk was not written.
+/// Reads why a chunk was not written: it has another owner, or the chunk before it is not there.
 #[derive(Clone, Copy, Debug)]
 pub struct Why(pub PartitionId);
 
