@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import venv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,8 @@ from rota.audit.audit import Wanted, audit, of_copies
 from rota.audit.command import as_json
 from rota.audit.engines import local
 from rota.audit.logs import parts_of
+from rota.audit.verdict import Verdict
+from tests.audit.test_follow import batch_verdicts, grown, identity
 from tests.clients.eventually import eventually
 
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400), pytest.mark.java]
@@ -167,3 +171,25 @@ def test_a_worker_whose_python_has_no_rota_says_what_to_install(cluster: Cluster
     says = r"rota: the Python of (a worker|the worker on \S+, executor \d+,) has no rota: install rota\[audit\] .*"
     assert (ended.returncode, ended.stdout) == (2, "")
     assert re.fullmatch(says, ended.stderr.splitlines()[-1]), ended.stderr
+
+
+def test_other_workers_follow_on_from_a_checkpoint(cluster: Cluster, planted: Path, tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    told: list[Verdict] = []
+    for share in (0.6, 1.0):
+        worker = cluster.worker()
+        grown(planted, data, share)
+        ended = cluster.audit(data, "--follow", "--once", "--json", "--checkpoint", checkpoint)
+        assert ended.returncode in {0, 1}, ended.stderr
+        told += [Verdict(**json.loads(line)) for line in ended.stdout.splitlines()]
+        worker.end()
+    names = Counter(identity(one.log.replace(str(data), str(planted)), one.partition, one) for one in told)
+    assert names == batch_verdicts(audit(Wanted([planted]), parts_of([planted]), local), planted)
+
+
+def test_a_master_that_is_not_there_is_named(kafka: Path) -> None:
+    url = f"spark://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "rota", "audit", str(kafka), "--master", url, *settings()]
+    ended = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (5, ""), ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith(f"rota: --master is `{url}`: "), ended.stderr
