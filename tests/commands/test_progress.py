@@ -94,12 +94,12 @@ def test_the_audit_prints_each_step_on_a_terminal_and_else_the_one_that_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY_S", 0.001)
-    with audit._progress("starting Spark", shows_all=True) as say:
+    with audit.progress_on_stderr("starting Spark", shows_all=True) as say:
         say("check: two owners")
         say("")
     assert capsys.readouterr().err == "rota: starting Spark\nrota: check: two owners\n"
     text = printed(capsys)
-    with audit._progress("starting Spark", shows_all=False) as say:
+    with audit.progress_on_stderr("starting Spark", shows_all=False) as say:
         eventually(lambda: "rota: starting Spark (" in text(), WITHIN_S, "the first step")
         say("folding the journals")
         eventually(lambda: "rota: folding the journals (" in text(), WITHIN_S, "the next step")
