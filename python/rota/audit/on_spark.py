@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOCAL_MASTER = "local[*]"
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 PACKAGE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
-LOST = re.compile(r"\((\S+) executor (\S+)\)")
+TASKS_LOOKED_AT = 100
 MISSING = re.compile(r"No module named '([\w.]+)'")
 VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\].*")
 CAUSE = re.compile(r"^\s*(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", re.MULTILINE)
@@ -42,19 +42,23 @@ class Where(NamedTuple):
     @contextmanager
     def started(self, records: int, verbose: bool) -> Iterator[SparkSession]:
         """A session. Ends the command with what to do if Spark does not start or a task fails."""
-        is_up = False
+        is_up, lost = False, ""
         try:
             with session.started(self.master, records, is_quiet=not verbose, settings=self.settings) as spark:
                 is_up = True
-                yield spark
+                try:
+                    yield spark
+                except Exception:
+                    lost = _lost(spark)
+                    raise
         except Exception as error:
-            found = self._problem(error, is_up)
+            found = self._problem(error, is_up, lost)
             if found is None:
                 raise
             fail(*found)
 
-    def _problem(self, error: Exception, is_up: bool) -> tuple[int, str] | None:
-        """Exit code and reason of an error of Spark; None: it is another one."""
+    def _problem(self, error: Exception, is_up: bool, lost: str) -> tuple[int, str] | None:
+        """Exit code and reason of an error of Spark; None: it is another one. `lost`: where a task failed."""
         said = str(error)
         if "JAVA_GATEWAY_EXITED" in said:
             return MISUSED, f"Spark did not start, for the reason above: look at {self.asked_by or 'JAVA_HOME'}"
@@ -65,14 +69,28 @@ class Where(NamedTuple):
             if self.master is None or self.master.startswith("local"):
                 return MISUSED, f"Spark did not start: {cause}"
             return UNREACHABLE, f"--master is `{self.master}`: Spark did not start there: {cause}"
-        place = LOST.search(said)
-        where = "a worker" if place is None else f"the worker on {place[1]}, executor {place[2]},"
+        where = lost or "a worker"
         if (missing := MISSING.search(said)) is not None:
             package = missing[1].partition(".")[0]
             return MISUSED, f"the Python of {where} has no {package}: install rota[audit] there; {ARCHIVE}"
         if (versions := VERSIONS.search(said)) is not None:
             return MISUSED, f"the Python of {where} is another one than here: {versions[0][26:]}; {ARCHIVE}"
         return (MISUSED, f"Spark: {where}: {cause}; --verbose shows more") if is_of_spark else None
+
+
+def _lost(spark: SparkSession) -> str:
+    """The host and executor of a task that failed, which no exception names; empty: Spark does not tell."""
+    tracker = spark.sparkContext.statusTracker()
+    with suppress(Exception):  # it is only for the message, and Spark may have stopped
+        stages = spark.sparkContext._jsc.sc().statusStore()
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup()))
+        for number in [stage for job in jobs for stage in job.stageIds]:
+            stage = stages.lastStageAttempt(number)
+            tasks = stages.taskList(number, stage.attemptId(), TASKS_LOOKED_AT)
+            for task in map(tasks.apply, range(tasks.size())):
+                if task.errorMessage().isDefined():
+                    return f"the worker on {task.host()}, executor {task.executorId()},"
+    return ""
 
 
 def where(master: str | None, conf: list[str], packages: str | None) -> Where:
