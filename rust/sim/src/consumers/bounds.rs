@@ -64,6 +64,18 @@ impl Bounds {
         vec![pair, full, topics, patterns, statics, held, conversion, cooperative, mixed, slow, trio, crowd]
     }
 
+    /// Wider ones, for walks: no exploration sees them whole.
+    pub fn wide() -> Vec<Bounds> {
+        let named = |name: &str| Bounds::named(name).expect("these bounds");
+        let held = Bounds { name: "held-static-conversion", held: true, ..named("static-conversion") };
+        let statics = Bounds { name: "static-subscriptions", statics: 2, ..named("subscriptions") };
+        let topics = Bounds { name: "subscriptions-conversion", classic: true, statics: 1, ..statics.clone() };
+        let held_topics = Bounds { name: "held-subscriptions", held: true, ..topics.clone() };
+        let patterns = Bounds { name: "patterns-conversion", patterns: true, statics: 2, ..topics.clone() };
+        let held_patterns = Bounds { name: "held-patterns", held: true, ..patterns.clone() };
+        vec![held, statics, topics, held_topics, patterns, held_patterns]
+    }
+
     /// Those with this name.
     pub fn named(name: &str) -> Option<Bounds> {
         Bounds::all().into_iter().find(|bounds| bounds.name == name)

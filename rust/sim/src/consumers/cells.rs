@@ -7,8 +7,6 @@ use crate::arguments::reason_in;
 
 /// What does not come up, as people wrote it down: `STATE; REQUEST; SENDER: reason`, `*` for any, `|` between several.
 const UNREACHABLE: &str = include_str!("unreachable.txt");
-/// In place of a reason: more states may have the cell.
-const LATER: &str = "later";
 
 /// Every cell.
 pub fn all() -> BTreeSet<Cell> {
@@ -16,23 +14,14 @@ pub fn all() -> BTreeSet<Cell> {
     pairs.flat_map(|(state, request)| SENDERS.iter().map(move |sender| (state, request, *sender))).collect()
 }
 
-fn argued(cell: &Cell) -> Option<&'static str> {
-    reason_in(UNREACHABLE, "; ", [cell.0, cell.1, cell.2])
-}
-
 /// Why a cell cannot be reached; `None` without such an argument.
 pub fn reason(cell: &Cell) -> Option<&'static str> {
-    argued(cell).filter(|reason| *reason != LATER)
-}
-
-/// Cells that the list leaves to longer explorations.
-pub fn left() -> usize {
-    all().iter().filter(|cell| argued(cell) == Some(LATER)).count()
+    reason_in(UNREACHABLE, "; ", [cell.0, cell.1, cell.2])
 }
 
 /// Cells that are neither reached nor in the list, and cells that are reached although the list says why they cannot be.
 pub fn unsettled(reached: &BTreeMap<Cell, u64>) -> (Vec<Cell>, Vec<Cell>) {
-    let open = all().into_iter().filter(|cell| !reached.contains_key(cell) && argued(cell).is_none());
+    let open = all().into_iter().filter(|cell| !reached.contains_key(cell) && reason(cell).is_none());
     let both = reached.keys().filter(|cell| !cell.1.is_empty() && reason(cell).is_some()).copied();
     (open.collect(), both.collect())
 }

@@ -299,6 +299,8 @@ fn c14_converted(taken: &Taken<'_>) -> Option<Holds> {
 fn c15_pattern_resolved(taken: &Taken<'_>) -> Option<Holds> {
     let Event::Fire(_, "ConsumerPatterns") = taken.event else { return None };
     let group = taken.after.group().filter(|_| taken.told.wrote && taken.told.failed.is_none())?;
+    // A pattern that was dropped meanwhile is not resolved.
+    group.members().find(|(_, _, value)| ConsumerGroup::pattern_of(value).is_some())?;
     let matching: BTreeSet<Arc<str>> = TOPICS[..taken.after.topics].iter().map(|(name, _)| Arc::from(*name)).collect();
     Some(rules::resolved(group, PATTERN, &matching))
 }

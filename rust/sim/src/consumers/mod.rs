@@ -13,6 +13,7 @@ mod events;
 pub(crate) mod rules;
 mod settle;
 mod situations;
+mod walk;
 mod world;
 
 use std::{
@@ -26,6 +27,7 @@ pub use client::{Client, Said, Speaks};
 pub use event::{Ask, Event, Fate, Probe};
 pub use events::Cell;
 pub use situations::SOMETIMES;
+pub use walk::{Walked, walk};
 pub use world::{Told, World};
 
 use crate::search::{self, Expansion, Space, words};

@@ -316,8 +316,8 @@ pub fn converted(
     if !(0..=1).contains(&if is_up { grown } else { -grown }) {
         return Some(Err(format!("generation {}, epoch {}", classic.generation, consumer.epoch())));
     }
-    // The step may compute a target before it converts.
-    let is_settled = is_up || consumer.epoch() == consumer.target_epoch();
+    // The step may compute a target before it converts, also because the newcomer subscribes to something else.
+    let is_settled = is_up || consumer.epoch() == consumer.target_epoch() && grown == 0;
     let is_stable = classic.state == rota_core::State::Stable && is_settled;
     for member in classic.members.iter().filter(|_| is_stable) {
         let instance = member.instance_id.as_deref().and_then(|instance| consumer.instance(instance));
