@@ -92,7 +92,8 @@ impl Coordinator {
         self.consumer_rebalance_ended(step, group_id, member_id, epoch);
     }
 
-    /// The same when no append is in flight. A member that has given them up meanwhile stays.
+    /// The same when no append is in flight. A member that has given them up meanwhile stays, and so does one that is away:
+    /// after a load it has this deadline, too, but nothing to give up.
     pub(crate) fn consumer_rebalance_ended(
         &mut self,
         step: &mut Step<'_>,
@@ -101,7 +102,8 @@ impl Coordinator {
         epoch: i32,
     ) {
         let member = self.consumer_groups.get(group_id).and_then(|group| group.member(member_id));
-        let owes = |current: &Current| current.state == MemberState::Unrevoked && current.epoch == epoch;
+        let owes =
+            |current: &Current| current.state == MemberState::Unrevoked && current.epoch == epoch && epoch != AWAY;
         if member.is_some_and(|member| member.rebalance.is_none() && member.current.as_ref().is_some_and(owes)) {
             self.expel(step, group_id, member_id, Cause::RevocationExpired);
         }
