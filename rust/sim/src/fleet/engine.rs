@@ -476,6 +476,13 @@ impl Fleet {
         (0..self.owners.len()).find(|partition| !is_served(partition))
     }
 
+    /// Who has a partition: in the engine if somebody holds it there, otherwise in the plan, which can be ahead or change
+    /// its mind.
+    pub(super) fn holder(&self, partition: usize) -> usize {
+        let part = self.engine.as_ref().and_then(|engine| engine.memory.store().part(PartitionId(partition as i32)));
+        part.filter(|part| part.held).map_or(self.owners[partition], |part| part.node.0 as usize)
+    }
+
     /// The plan gives partitions of silent nodes to others.
     pub(super) fn plan(&mut self) {
         self.queue.push(self.now_ms + TICK_MS, Happening::Plan);

@@ -45,7 +45,7 @@ impl Fleet {
                 (core(*node, *partition), "unload", format!("epoch {epoch}"))
             }
             Happening::Learn { node, partition } => {
-                (core(*node, *partition), "learn", format!("n{}", self.owners[*partition]))
+                (core(*node, *partition), "learn", format!("n{}", self.holder(*partition)))
             }
             Happening::Topic { node, name } => (format!("n{node}"), "topic", name.to_string()),
             Happening::Turn { node, .. } => (format!("n{node}"), "turn", String::new()),

@@ -417,7 +417,7 @@ impl Fleet {
             Happening::Loaded { node, life, partition, epoch } => self.loaded(node, life, partition, epoch),
             Happening::Unload { node, partition, epoch } => self.unload(node, partition, epoch),
             Happening::Topic { node, name } => self.learn_topic(node, &name),
-            Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.owners[partition],
+            Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.holder(partition),
             Happening::Turn { node, life } => {
                 if self.nodes[node].life == life {
                     self.turn(node);
