@@ -194,12 +194,16 @@ impl Running<'_> {
             }
             let is_mine = self.plan.node_of(partition) == Some(self.config.node);
             // A partition that its holder is giving up is not claimed from it.
-            let holder = holder_of(view, partition).filter(|node| *node != self.config.node);
-            let is_held_by_living = holder.is_some_and(|node| self.members.is_alive(node));
-            if is_mine && !is_held_by_living && !self.damaged.contains_key(&partition) {
+            if is_mine && !self.is_held_by_living(view, partition) && !self.damaged.contains_key(&partition) {
                 self.step(Event::Acquire(partition));
             }
         }
+    }
+
+    /// Whether another node that lives holds a partition.
+    pub(super) fn is_held_by_living(&self, view: &View, partition: PartitionId) -> bool {
+        let holder = holder_of(view, partition).filter(|node| *node != self.config.node);
+        holder.is_some_and(|node| self.members.is_alive(node))
     }
 
     /// Gives up what the plan gives to another node that lives, as soon as nothing is under way.
