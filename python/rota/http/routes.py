@@ -248,7 +248,7 @@ def answer(subject: Subject, target: str) -> Answer:
 def _routed(subject: Subject, target: str) -> Answer:
     try:
         url = urlsplit(target)
-        query = parse_qs(url.query, errors="strict", max_num_fields=10)
+        query = parse_qs(url.query, errors="strict", max_num_fields=100)
         group_id = unquote(url.path.removeprefix(GROUP), errors="strict")
     except ValueError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadTarget", f"the target cannot be read: {error}") from None
