@@ -476,7 +476,7 @@ impl Fleet {
         (0..self.owners.len()).find(|partition| !is_served(partition))
     }
 
-    /// Who has a partition: in the engine if somebody holds it there, otherwise in the plan, which can be ahead or change
+    /// Who has a partition: the node that holds it in the engine, otherwise the plan's, which can be ahead or change
     /// its mind.
     pub(super) fn holder(&self, partition: usize) -> usize {
         let part = self.engine.as_ref().and_then(|engine| engine.memory.store().part(PartitionId(partition as i32)));
