@@ -273,10 +273,16 @@ impl<T> Wheel<T> {
         if place >= OVERDUE {
             self.overdue_from_ms = self.overdue_from_ms.min(deadline_ms);
         } else if is_earlier && deadline_ms < place_start(now_ms, place) {
-            self.unlink(id.index);
-            self.link(id.index);
+            self.relink(id.index);
         }
         true
+    }
+
+    /// Links an entry into another slot. It is rare, and apart from what each heartbeat does.
+    #[cold]
+    fn relink(&mut self, index: u32) {
+        self.unlink(index);
+        self.link(index);
     }
 
     /// Cancels an entry and returns its payload; `None` if the id is stale.
