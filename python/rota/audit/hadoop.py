@@ -25,6 +25,8 @@ PACKAGES = {
     "gs": "org.apache.hadoop:hadoop-gcp",
 }
 """What has the filesystem of a scheme, in the version of Spark's Hadoop."""
+REASON = re.compile(r"\((?!No such file or directory\))([A-Z][A-Za-z ]+)\)$")
+"""Why a file cannot be opened, at the end of what Java's FileNotFoundException says of one that is there."""
 EXECUTOR_CLASSES = "spark.executor.extraClassPath"
 JVM_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
@@ -120,6 +122,8 @@ class Hadoop:
         said = str(thrown.getMessage() or kind).partition("\n")[0]
         match = URL.match(url)
         scheme = match[1].lower() if match else ""
+        if kind == "FileNotFoundException" and (denied := REASON.search(said)) is not None:
+            return OSError(f"`{url}`: {denied[1]}")
         if kind == "FileNotFoundException":
             return FileNotFoundError(f"`{url}`: there is no such file or directory")
         if kind == "UnsupportedFileSystemException" or "ClassNotFoundException" in said:
@@ -144,8 +148,11 @@ class Hadoop:
 
     def fetch(self, url: str, target: Path) -> None:
         """Copy a file to this machine."""
+        local = self._jvm.org.apache.hadoop.fs.Path(local_url(target))
         with self._asked(url) as (filesystem, path):
-            filesystem.copyToLocalFile(False, path, self._jvm.org.apache.hadoop.fs.Path(target.as_uri()), True)
+            filesystem.copyToLocalFile(False, path, local, True)
+        if not target.is_file():
+            raise OSError(f"`{url}`: Java did not write it to `{target}`: a name outside ASCII needs LC_ALL=C.UTF-8")
 
     def read(self, url: str) -> bytes:
         """The content of a small file."""
@@ -246,6 +253,11 @@ Target = Path | HadoopPath
 def target_of(spark: SparkSession, text: str) -> Target:
     """The place that an option names: a path of this machine, or a URL."""
     return HadoopPath(Hadoop.of(spark), text) if URL.match(text) else Path(text).absolute()
+
+
+def local_url(path: Path) -> str:
+    """The URL of a path of this machine, as Hadoop and Spark take it: nothing is escaped in it."""
+    return f"file://{path.absolute()}"
 
 
 def is_url(text: str) -> bool:
