@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,11 @@ from rota.audit.engines import local
 from rota.audit.follow.query import check_format, kept
 from rota.audit.hadoop import Entry, Hadoop, HadoopPath, Site, target_of
 from rota.audit.logs import OFFSETS_TOPIC, Part, parts_of
-from rota.audit.remote import RemotePartition, in_order, partitions_at, renamed, results_of, rows_at
+from rota.audit.remote import RemotePartition, fetched, in_order, partitions_at, renamed, results_of, rows_at
 from rota.audit.rows import rows_of
 from rota.audit.spark import Logs, SparkEngine, audit_with_tables
 from rota.cli import app
-from tests.audit.test_ahead import killed, running, segments
+from tests.audit.test_ahead import killed, running, segments, shortened
 
 __all__ = ["killed", "running"]
 
@@ -39,12 +40,15 @@ class FakeHadoop:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.forbidden: set[str] = set()
+        self.denied = 0
+        self.gives_nothing = False
 
     def _at(self, url: str) -> Path:
         assert url.startswith(ROOT), url
         path = Path(f"{self.directory}{url.removeprefix(ROOT)}")
         if path.name in self.forbidden:
-            raise PermissionError(f"`{url}`: access denied")
+            self.denied += 1
+            raise PermissionError(f"`{url}`: access denied (request {self.denied})")
         if not path.exists():
             raise FileNotFoundError(f"`{url}`: there is no such file or directory")
         return path
@@ -63,7 +67,7 @@ class FakeHadoop:
             return False
 
     def fetch(self, url: str, target: Path) -> None:
-        shutil.copyfile(self._at(url), target)
+        shutil.copyfile(os.devnull if self.gives_nothing else self._at(url), target)
 
     @contextmanager
     def opened(self) -> Iterator[FakeHadoop]:
@@ -76,6 +80,10 @@ def audited(directory: Path, *urls: str, forbidden: frozenset[str] = frozenset()
     fake = FakeHadoop(directory)
     partitions = listed(fake, *urls)
     fake.forbidden |= forbidden
+    return audited_by(fake, partitions)
+
+
+def audited_by(fake: FakeHadoop, partitions: list[RemotePartition]) -> Audit:
     found = [results_of(partition, cast(Site, fake)) for partition in reversed(partitions)]
     return assembled(Wanted([]), in_order(found))
 
@@ -125,6 +133,106 @@ def test_write_ahead_files_are_read_from_a_url_too(killed: Path) -> None:
     shutil.rmtree(second.parent)
     with pytest.raises(OSError, match=f"`{ROOT}"):
         listed(FakeHadoop(killed))
+
+
+class Checkpointing(FakeHadoop):
+    """A server that makes a checkpoint before it gives a file: segments become whole, the write-ahead file goes."""
+
+    def __init__(self, directory: Path, whole: Path, before: int) -> None:
+        super().__init__(directory)
+        self.whole, self.left = whole, before
+
+    def fetch(self, url: str, target: Path) -> None:
+        if self.left == 0:
+            for segment in segments(self.whole):
+                shutil.copyfile(segment, self.directory / segment.relative_to(self.whole))
+            (ahead,) = self.directory.glob("rota.wal.*")
+            ahead.unlink()
+        self.left -= 1
+        super().fetch(url, target)
+
+
+@pytest.mark.parametrize("before", range(7))
+def test_a_checkpoint_while_files_are_copied_changes_nothing(before: int, running: Path, killed: Path) -> None:
+    shortened(killed, 5)
+    fake = Checkpointing(killed, running, before)
+    far = audited_by(fake, listed(fake))
+    assert fake.left < 0
+    assert told(far, killed) == told(near(running), running)
+    assert far.unreadable == []
+
+
+def test_a_frame_that_was_written_while_it_was_copied_is_no_damage(running: Path, killed: Path) -> None:
+    class Writing(FakeHadoop):
+        copies = 0
+
+        def fetch(self, url: str, target: Path) -> None:
+            super().fetch(url, target)
+            self.copies += "rota.wal" in url
+            if "rota.wal" in url and self.copies % 2:
+                content = bytearray(target.read_bytes())
+                content[60] ^= 0xFF
+                target.write_bytes(content)
+
+    shortened(killed, 5)
+    fake = Writing(killed)
+    assert told(audited_by(fake, listed(fake)), killed) == told(near(running), running)
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_write_ahead_file_that_must_not_be_read_is_told_once(killed: Path, is_listed: bool) -> None:
+    (ahead,) = killed.glob("rota.wal.*")
+    fake = FakeHadoop(killed)
+    fake.forbidden = set() if is_listed else {ahead.name}
+    partitions = listed(fake)
+    fake.forbidden = {ahead.name}
+    far = audited_by(fake, partitions)
+    ((log, partition, reason),) = [(one.log, one.partition, one.reason) for one in far.unreadable]
+    assert (log, partition, f"`{ROOT}/{ahead.name}`: access denied" in reason) == (ROOT, -1, True)
+    assert (far.rows, far.exit_code) == (near(killed).rows + 1, 2)
+
+
+def test_a_write_ahead_file_beside_a_journal_alone_is_told_too(clean: Path, killed: Path) -> None:
+    shutil.copytree(clean / "journal", killed / "journal")
+    for segment in segments(killed):
+        shutil.rmtree(segment.parent)
+    (ahead,) = killed.glob("rota.wal.*")
+    fake = FakeHadoop(killed)
+    fake.forbidden = {ahead.name}
+    far = audited_by(fake, listed(fake))
+    assert [one.partition for one in far.unreadable] == [-1]
+    assert (far.folds != [], far.exit_code) == (True, 2)
+
+
+def test_what_could_not_be_fetched_cannot_be_opened(killed: Path) -> None:
+    fake = FakeHadoop(killed)
+    partition, *_ = listed(fake)
+    fake.forbidden = {path.name for path in (killed / partition.directory).iterdir()}
+    with fetched(partition, cast(Site, fake)) as (scratch, parts):
+        copies = list((Path(scratch) / partition.directory).iterdir())
+        assert {part.path for part in parts if part.trouble} == set(map(str, copies)) != set()
+        for copy in copies:
+            # An empty directory can: on some filesystems it reads like an empty file.
+            with pytest.raises(OSError, match=copy.name):
+                os.open(copy, os.O_RDONLY)
+
+
+@pytest.mark.parametrize("change", ["emptied", "gone", "denied"])
+def test_a_partition_of_which_nothing_comes_is_unreadable(change: str, planted_kafka: Path, tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(planted_kafka, tmp_path / "data"))
+    fake = FakeHadoop(directory)
+    partition = max(listed(fake), key=lambda one: one.size_bytes)
+    if change == "emptied":
+        fake.gives_nothing = True
+    elif change == "gone":
+        shutil.rmtree(directory / partition.directory)
+    else:
+        fake.forbidden = {partition.directory}
+    far = audited_by(fake, [partition])
+    says = {"emptied": "nothing was read of", "gone": "there is no such file", "denied": "access denied"}[change]
+    ((told_partition, reason),) = [(one.partition, one.reason) for one in far.unreadable]
+    assert (f"{OFFSETS_TOPIC}-{told_partition}", far.exit_code) == (partition.directory, 2)
+    assert f"`{ROOT}/{partition.directory}`: {says}" in reason
 
 
 def test_a_file_that_must_not_be_read_is_told_and_the_rest_is_audited(planted: Path) -> None:
@@ -228,6 +336,21 @@ def test_a_url_that_spark_cannot_read_says_what_to_do(spark: SparkSession, url: 
     with pytest.raises(OSError, match="file") as refused:
         Hadoop.of(spark).entries(url)
     assert says in str(refused.value)
+
+
+def test_names_of_directories_may_have_any_letters(
+    spark: SparkSession, planted_kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(shutil.copytree(planted_kafka, tmp_path / "from a+b@é%20"))
+    scratch = tmp_path / "to a=b@é%20"
+    scratch.mkdir()
+    monkeypatch.setenv("LOCAL_DIRS", str(scratch))
+    hadoop, url = Hadoop.of(spark), f"file://{directory}"
+    partition = max(partitions_at(hadoop, [url]), key=lambda one: one.size_bytes)
+    far = assembled(Wanted([]), in_order([results_of(partition, hadoop.site(""))]))
+    expected = json.loads(as_json(near(directory, partition.directory)))
+    assert renamed(json.loads(as_json(far)), url, str(directory)) == expected
+    assert (far.rows > 0, list(scratch.iterdir())) == (True, [])
 
 
 def test_the_format_of_directories_names_what_reads_urls(spark: SparkSession) -> None:

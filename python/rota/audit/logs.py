@@ -84,7 +84,8 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
     return sorted(found.items())
 
 
-def _unreadable(path: Path, source: str, partition: int, reason: object) -> Part:
+def unreadable_part(path: Path, source: str, partition: int, reason: object) -> Part:
+    """A part that says why a file or directory cannot be read."""
     return Part(source, str(path.parent), partition, str(path), 0, 0, 0, 0, 0, 0, False, False, str(reason))
 
 
@@ -152,7 +153,7 @@ def _segment_parts(source: str, segment: tuple[int, Path], before: list[Part], p
     try:
         ranges = _rota.audit_ranges(path, base_offset, part_bytes, end=end)
     except OSError as error:
-        return [_unreadable(path, source, partition, error)]
+        return [unreadable_part(path, source, partition, error)]
     parts: list[Part] = []
     for start, range_end, first_offset, next_offset, newest_ms, records in ranges:
         expected = _due(before, base_offset) if start == 0 else first_offset
@@ -193,7 +194,7 @@ def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> li
     try:
         found = segments(directory) if directory.exists() or not ahead else []
     except OSError as error:
-        return [_unreadable(directory, source, partition, error)]
+        return [unreadable_part(directory, source, partition, error)]
     parts: list[Part] = []
     for segment in found:
         parts += _segment_parts(source, segment, parts, part_bytes, FILE_END)
@@ -227,7 +228,7 @@ def _directories(path: Path) -> tuple[list[Path], Ahead, list[Part]]:
     try:
         ahead, troubles = ahead_in(log), []
     except OSError as error:
-        ahead, troubles = {}, [_unreadable(log / OFFSETS_TOPIC, OFFSETS, -1, error)]
+        ahead, troubles = {}, [unreadable_part(log / OFFSETS_TOPIC, OFFSETS, -1, error)]
     directories = list(partition_directories(path))
     if log == path:
         directories += sorted(ahead.keys() - set(directories))
@@ -250,10 +251,10 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
         try:
             directories, ahead, troubles = _directories(path)
         except OSError as error:
-            found[path] = [_unreadable(path, OFFSETS, -1, error)]
+            found[path] = [unreadable_part(path, OFFSETS, -1, error)]
             continue
         if not directories and not troubles:
-            troubles = [_unreadable(path, OFFSETS, -1, nothing_in(path))]
+            troubles = [unreadable_part(path, OFFSETS, -1, nothing_in(path))]
         if troubles:
             found.setdefault(path.resolve() / OFFSETS_TOPIC, troubles)
         for directory in directories:

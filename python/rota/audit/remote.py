@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,15 +14,31 @@ from rota.audit import opinion
 from rota.audit.engines import MODEL, Result, run, tasks_of
 from rota.audit.folds import Fold
 from rota.audit.hadoop import Entry, Hadoop, Site
-from rota.audit.logs import JOURNAL, NOTHING_IN, PARTITION, Part, ahead_in, partitions_in, parts_of
+from rota.audit.logs import (
+    JOURNAL,
+    NOTHING_IN,
+    OFFSETS,
+    OFFSETS_TOPIC,
+    PARTITION,
+    SEGMENT,
+    SOURCES,
+    Ahead,
+    Part,
+    ahead_in,
+    partitions_in,
+    parts_of,
+    unreadable_part,
+)
 from rota.audit.promises import Promised
 from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BESIDE = re.compile(r"rota\.wal\..*|rota\.checkpoint|meta\.properties")
-"""Names of files of a data directory that belong to all its partitions."""
+AHEAD = re.compile(r"rota\.wal\..*")
+"""Names of the files of a data directory that have records of all its partitions."""
+OF_MODEL = re.compile(r"rota\.wal\..*|rota\.checkpoint|meta\.properties")
+"""Names of the files beside a journal that the model reads."""
 NOT_NEEDED = (".index", ".timeindex")
 BYTES_A_RECORD = 100
 """About, for settings that depend on the number of records."""
@@ -36,60 +52,78 @@ class RemotePartition(NamedTuple):
     """URL of the data directory, the journal, or what a directory of a partition lies in."""
     directory: str
     """Of the partition, below the root."""
-    files: list[str]
-    """What a task needs, below the root: also what lies beside the directory, such as write-ahead files."""
     size_bytes: int
+    """Of its segments, when the command listed them."""
     asks_model: bool
     """Whether the model is asked about it, if it is of a journal."""
 
 
-def _directories(hadoop: Hadoop, url: str) -> tuple[str, list[str], list[str]]:
-    """The root of a path, the directories of partitions below it, and what lies beside them."""
+def _directories(hadoop: Hadoop, url: str) -> tuple[str, list[str]]:
+    """The root of a path, and the directories of partitions below it."""
     if not hadoop.is_directory(url):
         raise NotADirectoryError(f"`{url}` is a file: give a data directory, a journal or the directory of a partition")
     above, _, name = url.rpartition("/")
     if PARTITION.fullmatch(name):
-        return above, [name], _beside(hadoop.entries(above))
+        return above, [name]
     inside = hadoop.entries(url)
-    beside = _beside(inside)
     found = [one.name for one in inside if one.is_directory and PARTITION.fullmatch(one.name)]
+    with tempfile.TemporaryDirectory(prefix="rota-ahead-") as scratch:
+        ahead, trouble = _ahead_at(hadoop, url, Path(scratch))
+    found += sorted({directory.name for directory in ahead} - set(found))
     if any(one.name == JOURNAL_DIRECTORY and one.is_directory for one in inside):
         of_journal = hadoop.entries(f"{url}/{JOURNAL_DIRECTORY}")
-        found += [f"{JOURNAL_DIRECTORY}/{one.name}" for one in of_journal if PARTITION.fullmatch(one.name)]
-        beside += [f"{JOURNAL_DIRECTORY}/{name}" for name in _beside(of_journal)]
-    with tempfile.TemporaryDirectory(prefix="rota-ahead-") as scratch:
-        for name in beside:
-            if "/" not in name:
-                hadoop.fetch(f"{url}/{name}", Path(scratch, name))
+        journals = [f"{JOURNAL_DIRECTORY}/{one.name}" for one in of_journal if PARTITION.fullmatch(one.name)]
+        # The task of a partition beside the write-ahead files says what is wrong with them.
+        found += [f"{OFFSETS_TOPIC}-0", *journals] if trouble and journals and not found else journals
+    if trouble and not found:
+        raise OSError(renamed(trouble, scratch, url))
+    return url, found
+
+
+def _ahead_at(hadoop: Hadoop, url: str, place: Path) -> tuple[Ahead, str | None]:
+    """What the write-ahead files of a data directory have, and why they cannot be read. Copies that can be are left."""
+    said = None
+    while True:
         try:
-            found += sorted({directory.name for directory in ahead_in(Path(scratch))} - set(found))
+            for name in [one.name for one in hadoop.entries(url) if AHEAD.fullmatch(one.name)]:
+                with suppress(FileNotFoundError):  # segments have what it had
+                    hadoop.fetch(f"{url}/{name}", place / name)
         except OSError as error:
-            if not found:
-                raise OSError(renamed(str(error), scratch, url)) from error
-            # Else the tasks meet it, too.
-    return url, found, beside
+            return _without(place, error)
+        try:
+            return ahead_in(place), None
+        except OSError as error:
+            # A frame that was written while the file was copied looks like damage once, real damage every time.
+            if str(error) == said:
+                return _without(place, error)
+            said = str(error)
 
 
-def _beside(inside: list[Entry]) -> list[str]:
-    return [one.name for one in inside if BESIDE.fullmatch(one.name) and not one.is_directory]
+def _without(place: Path, error: OSError) -> tuple[Ahead, str]:
+    for copy in place.iterdir():
+        if AHEAD.fullmatch(copy.name):
+            copy.unlink()
+    return {}, str(error)
+
+
+def _segment_bytes(inside: list[Entry]) -> int:
+    return sum(one.size_bytes for one in inside if SEGMENT.fullmatch(one.name))
 
 
 def partitions_at(hadoop: Hadoop, urls: list[str]) -> list[RemotePartition]:
     """The partitions of all logs at these URLs. Raises OSError with the reason if one cannot be listed or has none."""
     found: dict[str, RemotePartition] = {}
     for url in dict.fromkeys(url.rstrip("/") for url in urls):
-        root, directories, beside = _directories(hadoop, url)
+        root, directories = _directories(hadoop, url)
         if not directories:
             raise FileNotFoundError(NOTHING_IN.format(url))
         for directory in directories:
-            above, _, name = directory.rpartition("/")
-            is_journal = name.startswith(JOURNAL_TOPIC)
-            inside = hadoop.entries(f"{root}/{directory}") if hadoop.exists(f"{root}/{directory}") else []
-            needed = [one for one in inside if not one.name.endswith(NOT_NEEDED)]
-            files = [f"{directory}/{one.name}" for one in needed]
-            files += [other for other in beside if other.rpartition("/")[0] == above]
-            size_bytes = sum(one.size_bytes for one in needed)
-            found[f"{root}/{directory}"] = RemotePartition(root, directory, files, size_bytes, is_journal)
+            place = f"{root}/{directory}"
+            inside: list[Entry] = []
+            with suppress(OSError):  # its task says why
+                inside = hadoop.entries(place)
+            is_journal = directory.rpartition("/")[2].startswith(JOURNAL_TOPIC)
+            found[place] = RemotePartition(root, directory, _segment_bytes(inside), is_journal)
     journals = [url for url, partition in found.items() if partition.asks_model]
     asked = set(journals[:: max(1, -(-len(journals) // opinion.PARTITIONS_ASKED))])
     return [partition._replace(asks_model=url in asked) for url, partition in found.items()]
@@ -121,19 +155,67 @@ def fetched(partition: RemotePartition, site: Site) -> Iterator[tuple[str, list[
     """Where the files of a partition are for now, in place of its root, and its parts. A file that cannot be fetched is
     a part that says so."""
     with tempfile.TemporaryDirectory(prefix="rota-audit-", dir=_scratch()) as scratch:
-        (Path(scratch) / partition.directory).mkdir(parents=True)
-        troubles: dict[str, str] = {}
         with site.opened() as hadoop:
-            for name in partition.files:
-                target = Path(scratch, name)
-                try:
-                    hadoop.fetch(f"{partition.root}/{name}", target)
-                except OSError as error:
-                    target.unlink(missing_ok=True)
-                    target.mkdir()  # which is no file that could be read
-                    troubles[str(target)] = str(error)
-        parts = parts_of([Path(scratch) / partition.directory])
-        yield scratch, [part._replace(trouble=troubles.get(part.path, part.trouble)) for part in parts]
+            parts = _fetched(hadoop, partition, Path(scratch))
+        yield scratch, parts
+
+
+def _fetched(hadoop: Hadoop, partition: RemotePartition, place: Path) -> list[Part]:
+    """Copy the files of a partition, those of a server that is running as well: a write-ahead file before the segments
+    that are behind it, and what is there now, not when the command listed it."""
+    url, directory = f"{partition.root}/{partition.directory}", place / partition.directory
+    directory.mkdir(parents=True)
+    match = PARTITION.fullmatch(directory.name)
+    assert match is not None, directory
+    source, number = SOURCES[match[1]], int(match[2])
+    above, ahead, of_model = url.rpartition("/")[0], list[Part](), list[Path]()
+    if source == JOURNAL:  # whose records are in no write-ahead file
+        of_model = _of_model(hadoop, above, place / "model") if partition.asks_model else []
+    elif (wrong := _ahead_at(hadoop, above, directory.parent)[1]) is not None:
+        ahead = [unreadable_part(directory.parent / OFFSETS_TOPIC, OFFSETS, -1, wrong)]
+    inside: list[Entry] = []
+    try:
+        inside = hadoop.entries(url)
+    except FileNotFoundError as error:
+        if partition.size_bytes:
+            return [*ahead, unreadable_part(directory, source, number, error)]
+    except OSError as error:
+        return [*ahead, unreadable_part(directory, source, number, error)]
+    troubles = _copied(hadoop, url, inside, directory)
+    parts = parts_of([directory])
+    if not parts and not troubles and (size_bytes := _segment_bytes(inside)):
+        troubles[str(directory)] = f"`{url}`: nothing was read of {size_bytes} bytes"
+    told = {part.path for part in parts}
+    parts = [part._replace(trouble=troubles.get(part.path, part.trouble)) for part in parts]
+    for copy in of_model:
+        copy.rename(directory.parent / copy.name)
+    others = [(Path(path), reason) for path, reason in troubles.items() if path not in told]
+    return [*ahead, *parts, *(unreadable_part(path, source, number, reason) for path, reason in others)]
+
+
+def _of_model(hadoop: Hadoop, url: str, place: Path) -> list[Path]:
+    """Copies of what lies beside a journal. Without it the model has no opinion, as of a directory."""
+    place.mkdir()
+    with suppress(OSError):
+        for name in [one.name for one in hadoop.entries(url) if OF_MODEL.fullmatch(one.name)]:
+            hadoop.fetch(f"{url}/{name}", place / name)
+    return list(place.iterdir())
+
+
+def _copied(hadoop: Hadoop, url: str, inside: list[Entry], directory: Path) -> dict[str, str]:
+    """Copy the files of a partition; gives why some cannot be read."""
+    troubles: dict[str, str] = {}
+    for name in [one.name for one in inside if not one.name.endswith(NOT_NEEDED)]:
+        target = directory / name
+        try:
+            hadoop.fetch(f"{url}/{name}", target)
+        except OSError as error:
+            target.unlink(missing_ok=True)
+            if isinstance(error, FileNotFoundError) and not SEGMENT.fullmatch(name):
+                continue
+            target.symlink_to(name)  # to itself, so that nothing can open it
+            troubles[str(target)] = str(error)
+    return troubles
 
 
 def results_of(partition: RemotePartition, site: Site) -> list[Result]:
@@ -147,8 +229,9 @@ def results_of(partition: RemotePartition, site: Site) -> list[Result]:
 def in_order(found: list[list[Result]]) -> list[Result]:
     """The results of all partitions in the order of an audit of directories."""
     results = sorted((one for of_partition in found for one in of_partition), key=_order)
-    # What is wrong with a write-ahead file, each partition of its directory shows.
-    return [one for at, one in enumerate(results) if one.partition >= 0 or one not in results[:at]]
+    # What is wrong with a write-ahead file, each partition of its directory shows, with the same or another reason.
+    ahead = {one.log: at for at, one in reversed([*enumerate(results)]) if one.partition < 0}
+    return [one for at, one in enumerate(results) if one.partition >= 0 or ahead[one.log] == at]
 
 
 def _order(result: Result) -> tuple[int, str, str, int]:
