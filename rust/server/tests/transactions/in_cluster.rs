@@ -7,8 +7,9 @@ use std::{
 };
 
 use kafka_protocol::messages::{
-    AddPartitionsToTxnRequest, FindCoordinatorRequest, InitProducerIdRequest, ProducerId,
+    AddPartitionsToTxnRequest, FindCoordinatorRequest, InitProducerIdRequest, MetadataRequest, ProducerId,
     add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction},
+    metadata_request::MetadataRequestTopic,
 };
 use rota_cluster::{Engine, MemoryEngine, MemoryLink};
 use rota_engine::HistoryId;
@@ -61,9 +62,12 @@ impl Fleet {
             (1..=NODES).all(|node| holds(groups, node) == 2 && holds(transactions, node) == 2)
         });
         fleet.any().create_topic("t", NODES).unwrap();
+        // Its nodes know it after the table of the cluster does.
+        let topics = vec![MetadataRequestTopic::default().with_name(Some(topic("t")))];
+        let request = MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false);
         fleet.until("each server knows the topic", |fleet| {
-            let mut servers = fleet.scenes.values();
-            servers.all(|scene| scene.server.cluster().unwrap().table().topics.contains_key("t"))
+            let mut answers = fleet.scenes.values_mut().map(|scene| scene.ask(9, &request));
+            answers.all(|answer| answer.topics[0].error_code == NONE && !answer.topics[0].partitions.is_empty())
         });
         fleet
     }
