@@ -17,11 +17,17 @@ from rota import model
 from rota.check.differential import volume
 from rota.check.differential.cells import Reached
 from rota.check.differential.walks import CONVERSION
-from rota.model.consumer import conversion, embedded, removal
+from rota.model.consumer import classic as classic_requests
+from rota.model.consumer import conversion, embedded, heartbeat, removal
+from rota.model.consumer import records as log
 from rota.model.consumer.data import ConsumerWrite, Downgrade, Group, Member, holder
+from rota.model.log import group_record
+from rota.model.records import GroupRecord
 from rota.model.state import Group as ClassicGroup
+from rota.model.state import InFlight
 from rota.specs.protocols import protocols
-from tests.checks.following_consumer import Followed, Unlike
+from tests.checks.consumer_world import Asked
+from tests.checks.following_consumer import Followed, Outside, Unlike
 
 SPEC = protocols()["consumer"].spec
 RUNS = 200
@@ -42,6 +48,22 @@ class Conversions(Followed):
         self.structure.know("Member", [at[0] for at in version["member"]])
         self.structure.know("Instance", [at[1] for at in version["instance"]])
         self.structure.know("Epoch", {*version["group_epoch"].values(), *version["epoch"].values()})
+
+    def find(self, before: Group | None, r: Any) -> None:
+        """The member of the join may be a classic one (docs/consumer-protocol.md §16.3)."""
+        group = before or Group(r.group_id)
+        static = holder(group, r.instance_id)
+        known = static or group.members.get(r.member_id)
+        if known is None or not known.classic:
+            super().find(group, r)
+        elif static and static.member_id == r.member_id:
+            raise Outside("a static classic member changes over with its own id: its previous epoch is 0")
+        elif r.instance_id is not None and not static:
+            raise Outside("a classic member changes over and becomes another instance")
+        elif known.member_id == r.member_id:
+            self.act("join: changes over", m=r.member_id, reported=lambda _: False, reports=True, joins=True)
+        else:
+            self.act("join: replaces a classic member", old=known.member_id, new=r.member_id, i=r.instance_id)
 
     def is_classic(self, group: ClassicGroup, fenced: set[str]) -> None:
         """The version in memory is this classic group, and these members are fenced."""
@@ -93,6 +115,20 @@ def classic_version(group: ClassicGroup, topics: Mapping[str, model.Topic]) -> d
     return version | {"classic": version["member"]}
 
 
+def folded(group: Group | None, records: Iterable[Any]) -> Group | None:
+    """What records of the newer protocol make of a group."""
+    for record in records:
+        group = log.fold(group, record)
+    return group
+
+
+def ends_in(group: Group | None, records: tuple[Any, ...], classic: ClassicGroup) -> None:
+    """The records end the group, and then write this classic one."""
+    left, last = folded(group, records[:-1]), records[-1]
+    if left is not None or last != group_record(classic):
+        raise Unlike(f"{records} do not make this group of {group}: {classic}")
+
+
 class Steps(Reached):
     """The conversions of runs: how often each action was what the model did, and what the specification leaves out."""
 
@@ -103,7 +139,7 @@ class Steps(Reached):
         self.unlike: list[str] = []
 
     def note(self, before: model.State, event: model.Event, after: model.State, effects: Any) -> None:
-        del effects  # the answers are followed in test_spec_consumer_refinement.py
+        del effects  # an answer waits for its append
         try:
             self.look(before, event, after)
         except Unlike as unlike:
@@ -112,46 +148,56 @@ class Steps(Reached):
     def look(self, before: model.State, event: model.Event, after: model.State) -> None:
         """What one event converts."""
         request = event.request if isinstance(event, model.Submit) else None
-        if isinstance(request, model.ConsumerGroupHeartbeat):
-            self.upgrades(before, request.group_id, after)
+        known = {flying.append_id for flying in before.appends}
         for flying in after.appends:
             what = flying.what
-            if flying not in before.appends and isinstance(what, ConsumerWrite) and what.downgrade:
+            if flying.append_id in known or not isinstance(what, ConsumerWrite):
+                continue
+            if isinstance(request, model.ConsumerGroupHeartbeat) and flying.group_id not in before.consumers:
+                self.upgrades(before, request, after, flying)
+            elif what.downgrade:
+                ends_in(what.before, flying.records, what.downgrade.group)
                 if what.downgrade.gone:
                     self.downgrades(after, flying.group_id, what.downgrade)
                 elif isinstance(request, model.JoinGroup):
                     self.replaces(before, request, after, what.downgrade)
 
-    def upgrades(self, before: model.State, group_id: str, after: model.State) -> None:
-        """A join converts a classic group; what it does besides is followed in test_spec_consumer_refinement.py."""
-        classic = before.groups.get(group_id)
-        if classic is None or group_id in before.consumers or group_id not in after.consumers:
+    def upgrades(
+        self, before: model.State, r: model.ConsumerGroupHeartbeat, after: model.State, flying: InFlight
+    ) -> None:
+        """A join converts a classic group: to what the model has written of it. From there the join goes on."""
+        classic, group, what = before.groups.get(r.group_id), after.consumers[r.group_id], flying.what
+        if classic is None or not isinstance(what, ConsumerWrite):
             return
-        if not classic.members:
-            self.empties(classic, after)
+        end, *rest = flying.records
+        if end != GroupRecord(r.group_id, None):
+            raise Unlike(f"the records do not begin with the end of the classic group: {flying.records}")
+        # type 5, 7 and 8 of each member; 3 and 6 of the group
+        size = 3 * len(classic.members) + 2 if classic.state != "Empty" else 0
+        first, last = folded(None, rest[:size]) or Group(r.group_id), folded(None, rest)
+        if size and tuple(rest[:size]) != conversion.upgrade_records(first):
+            raise Unlike(f"these are not the records of an upgrade: {rest[:size]}")
+        if last is None or replace(last, is_stale=group.is_stale) != group:
+            raise Unlike(f"the records give {last}, the model has {group}")
+        if not classic.members and classic.state != "Empty":
+            self.left_out["upgrade: no members, but not Empty"] += 1
             return
-        group = conversion.upgraded(before, classic)
-        assert isinstance(group, Group)
-        reports = any(each.revoking for each in group.members.values())
-        reports |= any(group.members[each.member_id].assigned and not each.assignment for each in classic.members)
+        reports = any(each.revoking for each in first.members.values())
+        reports |= any(first.members[each.member_id].assigned and not each.assignment for each in classic.members)
         if reports:
             self.left_out["upgrade: members report more than they are assigned (departure D21)"] += 1
             return
-        state = replace(after, consumers={GROUP: group})
-        world = Conversions(state, classic_version(classic, before.topics))
-        world.opened("upgrade", {"subscribed": world.subscriptions(group)})
+        name = "upgrade" if classic.members else "upgrade: empty group"
+        world = Conversions(replace(after, consumers={GROUP: first}), classic_version(classic, before.topics))
+        world.opened(name, {"subscribed": world.subscriptions(first)})
         world.compare()
-        self.taken["upgrade"] += 1
-
-    def empties(self, classic: ClassicGroup, after: model.State) -> None:
-        """A classic group without members becomes a new one."""
-        if classic.state != "Empty":
-            self.left_out["upgrade: no members, but not Empty"] += 1
-            return
-        world = Conversions(replace(after, consumers={GROUP: Group(GROUP)}), classic_version(classic, {}))
-        world.act("upgrade: empty group")
-        world.compare()
-        self.taken["upgrade: empty group"] += 1
+        world.state = replace(after, consumers={GROUP: group})
+        answer = next(each for each in what.answers if isinstance(each, model.ConsumerHeartbeatAnswer))
+        self.taken[name] += 1
+        try:
+            world.request(first, Asked(replace(r, member_id=answer.member_id or ""), first), [])
+        except Outside as outside:
+            self.left_out[f"join: {outside}"] += 1
 
     def downgrades(self, state: model.State, group_id: str, downgrade: Downgrade) -> None:
         """Members are removed, and classic ones are left."""
@@ -186,10 +232,12 @@ class Steps(Reached):
 
 
 def follow(runs: int) -> Steps:
-    """So many runs."""
+    """So many runs, up to the first that the specification does not accept."""
     steps = Steps()
     for seed in range(runs):
         volume.run(seed, walk=CONVERSION, reached=steps)
+        if steps.unlike:
+            break
     return steps
 
 
@@ -202,22 +250,71 @@ def test_the_specification_accepts_conversions_of_the_model() -> None:
     assert steps.left_out.total() < steps.taken.total() / 4
 
 
-@pytest.mark.parametrize("bug", ["loses what members have", "gives members their targets", "bumps the generation"])
-def test_a_model_that_converts_otherwise_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka gives them their targets, and does not rebalance after a load (departure D24)."""
-    upgraded, downgraded = conversion.upgraded, conversion.downgraded
+@pytest.mark.parametrize("bug", ["loses what members have", "bumps the generation"])
+def test_an_upgrade_to_another_group_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    upgraded = conversion.upgraded
 
-    def spoilt_up(s: model.State, classic: ClassicGroup) -> Any:
+    def spoilt(s: model.State, classic: ClassicGroup) -> Any:
         group = upgraded(s, classic)
-        if isinstance(group, tuple) or bug != "loses what members have":
+        if isinstance(group, tuple):
             return group
-        bare = {name: replace(each, assigned={}, target=frozenset()) for name, each in group.members.items()}
-        return replace(group, members=bare)
+        return bare(group) if bug[0] == "l" else replace(group, epoch=group.epoch + 1, target_epoch=group.epoch + 1)
 
-    def spoilt_down(group: Group, gone: Any, s: model.State, is_stable: bool = False) -> ClassicGroup | None:
+    monkeypatch.setattr(heartbeat, "upgraded", spoilt)
+    assert follow(RUNS).unlike
+
+
+@pytest.mark.parametrize(
+    "bug", ["writes nothing of members", "serves them without partitions", "ends no classic group"]
+)
+def test_an_upgrade_that_is_written_otherwise_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group that is made is right: the records are not, or the join goes on from another one."""
+    served, records = heartbeat._served, conversion.upgrade_records
+
+    def spoilt(s: model.State, ticket: int, r: Any, group: Group, *first: Any, **former: Any) -> model.State:
+        group = bare(group) if former and bug[0] == "s" else group
+        return served(s, ticket, r, group, *(first[1:] if former and bug[0] == "e" else first), **former)
+
+    monkeypatch.setattr(heartbeat, "_served", spoilt)
+    if bug[0] == "w":
+        monkeypatch.setattr(heartbeat, "upgrade_records", lambda group: records(bare(group)))
+    assert follow(RUNS).unlike
+
+
+def bare(group: Group) -> Group:
+    """Return the group with members that have no partitions and no target."""
+    members = {name: replace(each, assigned={}, target=frozenset()) for name, each in group.members.items()}
+    return replace(group, members=members)
+
+
+@pytest.mark.parametrize("bug", ["gives members their targets", "bumps the generation"])
+def test_a_downgrade_to_another_group_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka gives them their targets, and does not rebalance after a load (departure D24)."""
+    downgraded = conversion.downgraded
+
+    def spoilt(group: Group, gone: Any, s: model.State, is_stable: bool = False) -> ClassicGroup | None:
         classic = downgraded(group, gone, s, is_stable or bug == "gives members their targets")
         return replace(classic, generation=classic.generation + 1) if classic and bug[0] == "b" else classic
 
-    monkeypatch.setattr(conversion, "upgraded", spoilt_up)
-    monkeypatch.setattr(removal, "downgraded", spoilt_down)
-    assert follow(RUNS // 2).unlike
+    monkeypatch.setattr(removal, "downgraded", spoilt)
+    assert follow(RUNS).unlike
+
+
+@pytest.mark.parametrize("bug", ["loses what members have", "bumps the generation", "writes another group"])
+def test_a_replacement_that_gives_another_group_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    downgraded = conversion.downgraded
+
+    def spoilt(group: Group, *rest: Any) -> ClassicGroup | None:
+        classic = downgraded(group, *rest)
+        if classic is None or bug[0] == "w":
+            return classic
+        if bug[0] == "b":
+            return replace(classic, generation=classic.generation + 1)
+        return replace(classic, members=tuple(replace(each, assignment=b"") for each in classic.members))
+
+    monkeypatch.setattr(classic_requests, "downgraded", spoilt)
+    if bug[0] == "w":
+        monkeypatch.setattr(
+            classic_requests, "group_record", lambda group: group_record(replace(group, leader="another"))
+        )
+    assert follow(RUNS).unlike
