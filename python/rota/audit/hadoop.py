@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+AUTHORITY = re.compile(rf"{URL.pattern}[^/]*")
 PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
     "abfs": "org.apache.hadoop:hadoop-azure",
@@ -28,6 +31,7 @@ PACKAGES = {
 REASON = re.compile(r"\((?!No such file or directory\))([A-Z][A-Za-z ]+)\)$")
 """Why a file cannot be opened, at the end of what Java's FileNotFoundException says of one that is there."""
 EXECUTOR_CLASSES = "spark.executor.extraClassPath"
+ENDS_WITHIN_S = 30
 JVM_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
@@ -50,25 +54,43 @@ class Site(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[Hadoop]:
         """Hadoop in a JVM of its own."""
-        from py4j.java_gateway import JavaGateway
-
-        home = os.environ.get("JAVA_HOME")
-        gateway = JavaGateway.launch_gateway(
-            jarpath=_py4j(),
-            classpath=os.pathsep.join(filter(None, [*_classes(), self.classes])),
-            javaopts=JVM_OPTIONS,
-            die_on_exit=True,
-            enable_auth=True,
-            java_path=str(Path(home) / "bin" / "java") if home else "java",
-        )
+        gateway = _launched(os.pathsep.join(filter(None, [*_classes(), self.classes])))
         try:
             settings = gateway.jvm.org.apache.hadoop.conf.Configuration(False)
             settings.addResource(gateway.jvm.java.io.ByteArrayInputStream(self.settings.encode()))
             yield Hadoop(gateway.jvm, settings)
         finally:
-            gateway.shutdown()
-            gateway.java_process.stdin.close()
-            gateway.java_process.wait()
+            with suppress(Exception):  # it may have been killed
+                gateway.shutdown()
+            process = gateway.java_process
+            with suppress(OSError):
+                process.stdin.close()
+            try:
+                process.wait(ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _launched(classes: str) -> JavaGateway:
+    """A JVM. Raises OSError if it does not start."""
+    from py4j.java_gateway import JavaGateway
+
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        return JavaGateway.launch_gateway(
+            jarpath=_py4j(),
+            classpath=classes,
+            javaopts=JVM_OPTIONS,
+            die_on_exit=True,
+            enable_auth=True,
+            java_path=java,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it ended at once"
+        told = f"Java does not start on this worker: `{java}`: {reason}: set JAVA_HOME there, and leave it memory"
+        raise OSError(told) from error
 
 
 def _jars() -> Path:
@@ -109,13 +131,15 @@ class Hadoop:
     @contextmanager
     def _asked(self, url: str) -> Iterator[tuple[Any, Any]]:
         """The filesystem and the path of a URL."""
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JError, Py4JJavaError
 
         try:
-            path = self._jvm.org.apache.hadoop.fs.Path(url)
+            path = self._jvm.org.apache.hadoop.fs.Path(f"{url}/" if AUTHORITY.fullmatch(url) else url)
             yield path.getFileSystem(self._settings), path
         except Py4JJavaError as error:
             raise self._error(url, error.java_exception) from error
+        except Py4JError as error:
+            raise OSError(f"`{url}`: the Java of this worker has ended: {error}") from error
 
     def _error(self, url: str, thrown: Any) -> OSError:
         kind = thrown.getClass().getSimpleName()
@@ -197,7 +221,7 @@ class HadoopPath:
 
     def __init__(self, hadoop: Hadoop, url: str) -> None:
         self._hadoop = hadoop
-        self._url = url.rstrip("/")
+        self._url = trimmed(url)
 
     def __str__(self) -> str:
         return self._url
@@ -258,6 +282,17 @@ def target_of(spark: SparkSession, text: str) -> Target:
 def local_url(path: Path) -> str:
     """The URL of a path of this machine, as Hadoop and Spark take it: nothing is escaped in it."""
     return f"file://{path.absolute()}"
+
+
+def spark_path(target: Target) -> str:
+    """A place as Spark takes it: without a scheme it would be one of `fs.defaultFS`."""
+    return str(target) if isinstance(target, HadoopPath) else local_url(target)
+
+
+def trimmed(url: str) -> str:
+    """Without the slashes at its end, except those of its scheme."""
+    match = URL.match(url)
+    return url[: match.end()] + url[match.end() :].rstrip("/") if match else url
 
 
 def is_url(text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rota.audit import opinion
 from rota.audit.engines import MODEL, Result, run, tasks_of
 from rota.audit.folds import Fold
-from rota.audit.hadoop import Entry, Hadoop, Site
+from rota.audit.hadoop import Entry, Hadoop, Site, trimmed
 from rota.audit.logs import (
     JOURNAL,
     NOTHING_IN,
@@ -113,7 +113,7 @@ def _segment_bytes(inside: list[Entry]) -> int:
 def partitions_at(hadoop: Hadoop, urls: list[str]) -> list[RemotePartition]:
     """The partitions of all logs at these URLs. Raises OSError with the reason if one cannot be listed or has none."""
     found: dict[str, RemotePartition] = {}
-    for url in dict.fromkeys(url.rstrip("/") for url in urls):
+    for url in dict.fromkeys(map(trimmed, urls)):
         root, directories = _directories(hadoop, url)
         if not directories:
             raise FileNotFoundError(NOTHING_IN.format(url))
@@ -124,9 +124,15 @@ def partitions_at(hadoop: Hadoop, urls: list[str]) -> list[RemotePartition]:
                 inside = hadoop.entries(place)
             is_journal = directory.rpartition("/")[2].startswith(JOURNAL_TOPIC)
             found[place] = RemotePartition(root, directory, _segment_bytes(inside), is_journal)
-    journals = [url for url, partition in found.items() if partition.asks_model]
+    journals = sorted((url for url, partition in found.items() if partition.asks_model), key=_numbered)
     asked = set(journals[:: max(1, -(-len(journals) // opinion.PARTITIONS_ASKED))])
     return [partition._replace(asks_model=url in asked) for url, partition in found.items()]
+
+
+def _numbered(url: str) -> tuple[str, int]:
+    """The order of partitions, which is that of an audit of directories."""
+    name, _, number = url.rpartition("-")
+    return name, int(number)
 
 
 def _scratch() -> str | None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rota.audit import folds, report, tables, views
 from rota.audit.audit import Audit, Timing, Wanted, assembled, audit, of_copies
 from rota.audit.engines import Partitions, Result, Say, Task, run
-from rota.audit.hadoop import Site, Target
+from rota.audit.hadoop import Site, Target, spark_path
 from rota.audit.remote import BYTES_A_RECORD, RemotePartition, in_order, results_of, rows_at
 from rota.audit.rows import SPARK_SCHEMA, rows_of
 from rota.audit.session import fit
@@ -168,7 +168,7 @@ class Logs(NamedTuple):
 
 def read_rows(spark: SparkSession, output: Target, logs: Logs) -> DataFrame:
     """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
-    target = str(output / "events")
+    target = spark_path(output / "events")
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
     files = views.numbered(logs.rows(spark)).coalesce(max(1, min(len(logs.parts) + len(logs.remote), tasks)))
     files.write.mode("overwrite").parquet(target)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rota import _rota
 from rota.audit.coverage import Line
-from rota.audit.hadoop import Target
+from rota.audit.hadoop import Target, spark_path
 from rota.audit.logs import JOURNAL
 from rota.audit.verdict import Verdict
 from rota.journal import JOURNAL_DIRECTORY
@@ -84,14 +84,18 @@ def write(
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
     spark.sql("SELECT DISTINCT place, gid, log, partition, `group` FROM rows").createOrReplaceTempView("names")
     spark.sql(VERSIONS).createOrReplaceTempView("versions")
-    causes.coalesce(1).write.mode("overwrite").parquet(str(output / CAUSES))
-    spark.read.parquet(str(output / CAUSES)).createOrReplaceTempView("causes")
+    causes.coalesce(1).write.mode("overwrite").parquet(spark_path(output / CAUSES))
+    spark.read.parquet(spark_path(output / CAUSES)).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():
-        target = str(output / name)
+        target = spark_path(output / name)
         spark.sql(sql).coalesce(1).write.mode("overwrite").parquet(target)
         spark.read.parquet(target).createOrReplaceTempView(name)
-    spark.createDataFrame(verdicts, VERDICTS).coalesce(1).write.mode("overwrite").parquet(str(output / "verdicts"))
-    spark.createDataFrame(coverage, COVERAGE).coalesce(1).write.mode("overwrite").parquet(str(output / "coverage"))
+    spark.createDataFrame(verdicts, VERDICTS).coalesce(1).write.mode("overwrite").parquet(
+        spark_path(output / "verdicts")
+    )
+    spark.createDataFrame(coverage, COVERAGE).coalesce(1).write.mode("overwrite").parquet(
+        spark_path(output / "coverage")
+    )
 
 
 VERDICTS = (

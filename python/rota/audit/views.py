@@ -11,7 +11,7 @@ import shutil
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rota.audit.hadoop import HadoopPath, Target
+from rota.audit.hadoop import HadoopPath, Target, spark_path
 from rota.audit.logs import JOURNAL
 
 # Of a record of the journal's appends only what became durable counts.
@@ -75,7 +75,7 @@ def define(spark: SparkSession, output: Target) -> None:
     for name, sql in VIEWS.items():
         frame = spark.sql(sql)
         if name in KEPT:
-            target = str(output / KEPT_IN / name)
+            target = spark_path(output / KEPT_IN / name)
             frame.write.mode("overwrite").parquet(target)
             frame = spark.read.schema(frame.schema).parquet(target)
         frame.createOrReplaceTempView(name)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from rota.audit.audit import Unreadable, verdict_of
 from rota.audit.follow.advancing import FORMAT, SKIPPED, CheckpointError, Remembered, advanced
 from rota.audit.follow.broker import Broker
-from rota.audit.hadoop import Target
+from rota.audit.hadoop import Target, spark_path
 from rota.audit.logs import UNREADABLE
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA, PLACE
@@ -182,5 +182,5 @@ def started(
     )
     verdicts = Verdicts(checkpoint / "verdicts", tell, worded)
     writer = found.writeStream.outputMode("append").foreachBatch(verdicts.add)
-    writer = writer.option("checkpointLocation", str(checkpoint / "spark"))
+    writer = writer.option("checkpointLocation", spark_path(checkpoint / "spark"))
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()
