@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +18,18 @@ from typer.testing import CliRunner, Result
 from rota.audit import read
 from rota.audit.audit import Audit, Wanted, assembled, audit, of_copies
 from rota.audit.command import as_json
-from rota.audit.engines import local
+from rota.audit.engines import MODEL, local, tasks_of
 from rota.audit.follow.query import check_format, kept
-from rota.audit.hadoop import Entry, Hadoop, HadoopPath, Site, target_of
-from rota.audit.logs import OFFSETS_TOPIC, Part, parts_of
+from rota.audit.follow.query import started as follow
+from rota.audit.hadoop import Entry, Hadoop, HadoopPath, Site, target_of, trimmed
+from rota.audit.logs import OFFSETS_TOPIC, Part, partitions_in, parts_of
+from rota.audit.on_spark import where
+from rota.audit.opinion import PARTITIONS_ASKED
 from rota.audit.remote import RemotePartition, fetched, in_order, partitions_at, renamed, results_of, rows_at
 from rota.audit.rows import rows_of
 from rota.audit.spark import Logs, SparkEngine, audit_with_tables
 from rota.cli import app
+from rota.journal import JOURNAL_TOPIC
 from tests.audit.test_ahead import killed, running, segments, shortened
 
 __all__ = ["killed", "running"]
@@ -295,13 +300,112 @@ def run(*arguments: str | Path) -> Result:
         (["s3a://b/data", "--engine", "local"], "--engine is `local`: `s3a://b/data` needs Spark"),
         (["s3a://b/data", "--report", "s3a://b/report.html"], "it is written by this machine, give a local file"),
         (["s3a://b/data", "--conf", "fs.s3a.endpoint"], "--conf is `fs.s3a.endpoint`: give KEY=VALUE"),
+        (["s3a://b/data", "--conf", "fs.s3a.secret.key s3cr3t"], "--conf is `fs.s3a.secret.key`: give KEY=VALUE"),
+        (["s3a://b/data", "--conf", "fs.s3a.secret.key=s3cr3t"], "--conf is `fs.s3a.secret.key=...`: others would see"),
+        (["s3a://b/data", "--conf", "fs.azure.account.key.a.b.net=s3cr3t"], "set AWS_ACCESS_KEY_ID"),
         (["s3a://b/data", "--packages", "hadoop-aws"], "--packages is `hadoop-aws`: give GROUP:ARTIFACT:VERSION"),
         (["s3a://b/data", "--conf", "spark.master=here"], "--master is `here`: give local[N], spark://HOST:PORT"),
     ],
 )
 def test_a_wrong_call_is_refused_before_spark_starts(arguments: list[str], says: str) -> None:
     ended = run(*arguments)
-    assert (ended.exit_code, says in ended.stderr) == (2, True), ended.stderr
+    assert (ended.exit_code, says in ended.stderr, "s3cr3t" in ended.stderr) == (2, True, False), ended.stderr
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.aws.credentials.provider",
+        "spark.kubernetes.driver.secrets.name",
+        "spark.kubernetes.driver.secretKeyRef.KEY",
+        "spark.kubernetes.authenticate.submission.oauthTokenFile",
+    ],
+)
+def test_a_setting_that_names_where_a_secret_is_may_be_given(key: str) -> None:
+    assert where(None, [f"{key}=value"], None).settings[key if "spark." in key else f"spark.hadoop.{key}"] == "value"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("hdfs:///", "hdfs://"),
+        ("hdfs://nn/", "hdfs://nn"),
+        ("hdfs://nn/data//", "hdfs://nn/data"),
+        ("s3a://bucket", "s3a://bucket"),
+    ],
+)
+def test_slashes_at_the_end_of_a_url_are_left_out(url: str, expected: str) -> None:
+    assert trimmed(url) == expected
+
+
+def test_a_url_may_be_a_root(spark: SparkSession) -> None:
+    names = {one.name for one in Hadoop.of(spark).entries(trimmed("file:///"))}
+    assert names == set(os.listdir("/"))  # noqa: PTH208 - names
+    assert str(target_of(spark, "file:///") / "a") == "file:///a"
+
+
+def test_the_model_is_asked_of_the_same_journals_as_of_directories(tmp_path: Path) -> None:
+    for number in range(PARTITIONS_ASKED * 2):
+        directory = tmp_path / f"{JOURNAL_TOPIC}-{number}"
+        directory.mkdir()
+        (directory / f"{0:020}.log").write_bytes(b"x")
+    there = partitions_in(parts_of([tmp_path]))
+    assert len(there) == PARTITIONS_ASKED * 2
+    expected = [there[task.partition][0].partition for task in tasks_of(there) if task.kind == MODEL]
+    asked = [int(one.directory.rpartition("-")[2]) for one in listed(FakeHadoop(tmp_path)) if one.asks_model]
+    assert sorted(asked) == expected
+
+
+def test_java_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    site, java = Hadoop.of(spark).site(""), tmp_path / "bin" / "java"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(OSError, match=r"Java does not start on this worker.*No such file"), site.opened():
+        pass
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 1\n")
+    java.chmod(0o755)
+    with pytest.raises(OSError, match=r"Java does not start on this worker.*it ended at once"), site.opened():
+        pass
+
+
+def test_java_that_is_killed_makes_files_unreadable(spark: SparkSession, planted_kafka: Path) -> None:
+    site = Hadoop.of(spark).site("")
+    with site.opened() as hadoop:
+        os.kill(hadoop._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
+        with pytest.raises(OSError, match="the Java of this worker has ended"):
+            hadoop.entries(planted_kafka.as_uri())
+
+
+def test_a_reason_of_java_is_told_for_a_file_that_is_there(spark: SparkSession) -> None:
+    for text, says in {
+        "/a (Permission denied)": "`file:///a`: Permission denied",
+        "/a (No such file or directory)": "`file:///a`: there is no such file or directory",
+        "File /a does not exist": "`file:///a`: there is no such file or directory",
+    }.items():
+        thrown = spark._jvm.java.io.FileNotFoundException(text)  # type: ignore[union-attr]
+        told = Hadoop.of(spark)._error("file:///a", thrown)
+        assert (str(told), isinstance(told, FileNotFoundError)) == (says, "no such" in says)
+
+
+@pytest.fixture
+def elsewhere(spark: SparkSession) -> Iterator[None]:
+    """Paths without a scheme are of a filesystem that is not there."""
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set("fs.defaultFS", "hdfs://nowhere.invalid")
+    yield
+    settings.unset("fs.defaultFS")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_local_paths_are_of_this_machine_whatever_the_default_is(
+    spark: SparkSession, planted_kafka: Path, tmp_path: Path
+) -> None:
+    place, logs = tmp_path / "a b", Logs(parts_of([planted_kafka]), [])
+    audit_with_tables(spark.newSession(), Wanted([planted_kafka], output=target_of(spark, str(place))), logs)
+    assert {"events", "generations", "verdicts"} <= {path.name for path in place.iterdir()}
+    query = follow(spark, [planted_kafka], place / "checkpoint", lambda _: None, once=True)
+    query.awaitTermination()
+    assert (place / "checkpoint" / "spark" / "metadata").exists()
 
 
 def test_hadoops_file_system_reads_writes_and_lists(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,8 +55,6 @@ class Store(NamedTuple):
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.endpoint.region": "us-east-1",
             "fs.s3a.path.style.access": "true",
-            "fs.s3a.access.key": "key",
-            "fs.s3a.secret.key": "secret",
             "fs.s3a.attempts.maximum": "1",
             # moto's answer of 100 ends a request of the SDK's asynchronous client.
             "fs.s3a.optimized.copy.from.local.enabled": "false",
@@ -63,7 +62,8 @@ class Store(NamedTuple):
         conf = [WITHOUT, *(f"{name}={value}" for name, value in settings.items())]
         command = [sys.executable, "-m", "rota", "audit", *arguments, "--master", "local[1]"]
         command += ["--packages", ",".join(PACKAGES), *(word for text in conf for word in ("--conf", text))]
-        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ | keys)
         if UNRESOLVED in ended.stderr:
             pytest.skip(f"Maven's packages are out of reach: {', '.join(PACKAGES)}")
         return ended

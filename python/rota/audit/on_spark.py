@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 LOCAL_MASTER = "local[*]"
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 PACKAGE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
+SECRET = re.compile(
+    r"(secret|password|token|account\.key)(?!s\.|KeyRef|[.-]?(binding|file|path|provider|service))", re.IGNORECASE
+)
+SECRETS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, fs.s3a.aws.credentials.provider, or HADOOP_CONF_DIR"
 TASKS_LOOKED_AT = 100
 MISSING = re.compile(r"No module named '([\w.]+)'")
 VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\].*")
@@ -99,7 +103,10 @@ def where(master: str | None, conf: list[str], packages: str | None) -> Where:
     for text in conf:
         key, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[\w.*-]+", key):
-            fail(MISUSED, f"--conf is `{text}`: give KEY=VALUE, such as spark.executor.memory=2g")
+            name = re.match(r"[\w.*-]*", text)
+            fail(MISUSED, f"--conf is `{name[0] if name else ''}`: give KEY=VALUE, such as spark.executor.memory=2g")
+        if SECRET.search(key):
+            fail(MISUSED, f"--conf is `{key}=...`: others would see it in the list of processes; {SECRETS}")
         settings[key if key.startswith("spark.") else f"spark.hadoop.{key}"] = value
     for package in packages.split(",") if packages is not None else ():
         if not PACKAGE.fullmatch(package):
@@ -176,7 +183,7 @@ def audited(
         where.started(records, verbose) as started,
         ending(progress),
     ):
-        logs = _listed(started, urls, where, progress) if urls else spark.Logs(parts, [])
+        logs = _listed(started, urls, progress) if urls else spark.Logs(parts, [])
         wanted = replace(wanted, output=target_of(started, output or scratch))
         if output is None and report is None:
             return logs.audited(wanted, spark.SparkEngine(started), progress)
@@ -184,7 +191,7 @@ def audited(
         return spark.audit_with_tables(started, wanted, logs, progress, report)
 
 
-def _listed(started: SparkSession, urls: list[str], where: Where, progress: Callable[[str], None]) -> Logs:
+def _listed(started: SparkSession, urls: list[str], progress: Callable[[str], None]) -> Logs:
     """The logs at URLs. Ends with exit code 2 and the reason if there are none."""
     from rota.audit import spark
     from rota.audit.hadoop import EXECUTOR_CLASSES, Hadoop
@@ -193,7 +200,7 @@ def _listed(started: SparkSession, urls: list[str], where: Where, progress: Call
     hadoop = Hadoop.of(started)
     progress(f"listing {urls[0]}")
     try:
-        return spark.Logs([], partitions_at(hadoop, urls), hadoop.site(where.settings.get(EXECUTOR_CLASSES, "")))
+        return spark.Logs([], partitions_at(hadoop, urls), hadoop.site(started.conf.get(EXECUTOR_CLASSES, "") or ""))
     except OSError as error:
         progress("")
         fail(MISUSED, str(error))
