@@ -17,12 +17,14 @@
 //! The wheel has no clock, hash order or callbacks. The caller passes the time to [`Wheel::advance`], and due entries
 //! are sorted by (deadline, arming number).
 mod due;
+mod timer_id;
 
 use std::hint::black_box;
 
 pub use due::Due;
 use due::{Found, Pending};
 use serde::{Deserialize, Serialize};
+pub use timer_id::TimerId;
 
 /// Number of levels: every deadline has a slot.
 pub const LEVELS: u32 = 10;
@@ -115,28 +117,6 @@ const fn slots_from(slot: u32, word: u32) -> u64 {
     match slot.saturating_sub(word * WORD) {
         bit @ 0..WORD => u64::MAX << bit,
         _ => 0,
-    }
-}
-
-/// Identifies one armed entry. The id is stale after the entry fired or was cancelled, even if its memory is reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TimerId {
-    index: u32,
-    generation: u32,
-}
-
-impl TimerId {
-    /// Returns the id as a number, never zero; small for the first entries of a wheel.
-    pub const fn number(self) -> u64 {
-        ((self.generation as u64) << 32) | (self.index as u64 + 1)
-    }
-
-    /// Returns the id with this [`number`](Self::number); `None` if no id has it.
-    pub const fn from_number(number: u64) -> Option<Self> {
-        match (number as u32).checked_sub(1) {
-            Some(index) => Some(Self { index, generation: (number >> 32) as u32 }),
-            None => None,
-        }
     }
 }
 

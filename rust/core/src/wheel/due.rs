@@ -1,7 +1,7 @@
 //! The entries that an advance found due, in the order in which they fire.
 use std::cmp::Reverse;
 
-use super::TimerId;
+use super::timer_id::TimerId;
 
 /// So many entries are sorted by their deadlines with a table of all deadlines between the first and the last.
 const MANY: usize = 1 << 10;
