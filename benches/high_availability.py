@@ -246,7 +246,7 @@ def heartbeats(scene: Scene, rounds: int) -> Figures:
 
 
 def outage(scene: Scene, seconds: float) -> dict[str, float]:
-    """The engine stands still: until it writes again, from there to the first commit, and partitions that moved."""
+    """The engine stands still: until it writes again, until the first commit, and partitions that moved."""
     fleet = scene.fleet
     if not isinstance(fleet, PostgresFleet):
         return dict(zip(OUTAGE, cluster.outage_of_etcd(scene, seconds), strict=True))
@@ -326,13 +326,8 @@ ROWS = [
     ("HA-4", "SIGTERM of the coordinator: longest pause, ms", "stop", 0),
     ("HA-5", "`rota cluster move`: longest pause, ms", "move", 0),
     ("HA-6", "`kill -9` of the engine's leader: to the first commit, ms", "leader", 0),
-    (
-        "HA-9",
-        "engine stood still: from its end to its first write for another client, ms",
-        "outage, engine",
-        0,
-    ),
-    ("HA-9", "... from there to the first commit, ms", "outage", 0),
+    ("HA-9", "engine back after it stood still: to its first write for another client, ms", "outage, engine", 0),
+    ("HA-9", "engine back after it stood still: to the first commit, ms", "outage", 0),
     ("HA-9", "partitions that moved meanwhile", "moved", 0),
     ("", "at rest: CPU of the engine, % of a core", "rest, engine", 1),
     ("", "at rest: CPU of three servers, % of a core", "rest, servers", 1),

@@ -17,14 +17,12 @@
 //! The wheel has no clock, hash order or callbacks. The caller passes the time to [`Wheel::advance`], and due entries
 //! are sorted by (deadline, arming number).
 mod due;
-mod timer_id;
 
 use std::hint::black_box;
 
 pub use due::Due;
 use due::{Found, Pending};
 use serde::{Deserialize, Serialize};
-pub use timer_id::TimerId;
 
 /// Number of levels: every deadline has a slot.
 pub const LEVELS: u32 = 10;
@@ -117,6 +115,28 @@ const fn slots_from(slot: u32, word: u32) -> u64 {
     match slot.saturating_sub(word * WORD) {
         bit @ 0..WORD => u64::MAX << bit,
         _ => 0,
+    }
+}
+
+/// Identifies one armed entry. The id is stale after the entry fired or was cancelled, even if its memory is reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TimerId {
+    index: u32,
+    generation: u32,
+}
+
+impl TimerId {
+    /// Returns the id as a number, never zero; small for the first entries of a wheel.
+    pub const fn number(self) -> u64 {
+        ((self.generation as u64) << 32) | (self.index as u64 + 1)
+    }
+
+    /// Returns the id with this [`number`](Self::number); `None` if no id has it.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match (number as u32).checked_sub(1) {
+            Some(index) => Some(Self { index, generation: (number >> 32) as u32 }),
+            None => None,
+        }
     }
 }
 
@@ -365,11 +385,12 @@ impl<T> Wheel<T> {
     /// Skips entries that were cancelled or rearmed since the advance. A rearmed entry waits for the next advance, even
     /// with a deadline that has passed.
     pub fn take_due(&mut self, due: &mut Due) -> Option<(TimerId, u64, T)> {
-        while let Some(Pending { arming, id }) = due.pop() {
+        while let Some(Pending { arming, index, generation }) = due.pop() {
             if let Some(next) = due.after(AHEAD) {
-                black_box(self.payloads.get(next.id.index as usize).is_some_and(Option::is_some));
-                black_box(self.timers.get(next.id.index as usize).map(|timer| timer.generation));
+                black_box(self.payloads.get(next.index as usize).is_some_and(Option::is_some));
+                black_box(self.timers.get(next.index as usize).map(|timer| timer.generation));
             }
+            let id = TimerId { index, generation };
             let Some(timer) = self.timers.get_mut(id.index as usize) else { continue };
             if timer.place != FOUND || timer.generation != id.generation || timer.arming != arming {
                 continue;
@@ -443,8 +464,8 @@ impl<T> Wheel<T> {
         if timer.deadline_ms > self.now_ms {
             return self.link(index);
         }
-        let id = TimerId { index, generation: timer.generation };
-        due.push(Found { deadline_ms: timer.deadline_ms, arming: timer.arming, id });
+        let Timer { deadline_ms, arming, generation, .. } = *timer;
+        due.push(Found { deadline_ms, arming, index, generation });
         self.link_at(index, FOUND);
     }
 

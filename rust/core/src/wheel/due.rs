@@ -1,8 +1,6 @@
 //! The entries that an advance found due, in the order in which they fire.
 use std::cmp::Reverse;
 
-use super::timer_id::TimerId;
-
 /// So many entries are sorted by their deadlines with a table of all deadlines between the first and the last.
 const MANY: usize = 1 << 10;
 
@@ -11,7 +9,8 @@ const MANY: usize = 1 << 10;
 pub(super) struct Found {
     pub deadline_ms: u64,
     pub arming: u64,
-    pub id: TimerId,
+    pub index: u32,
+    pub generation: u32,
 }
 
 /// An entry that is due, once its deadline has had its say.
@@ -19,7 +18,8 @@ pub(super) struct Found {
 pub(super) struct Pending {
     /// An entry with another arming number has been re-armed since.
     pub arming: u64,
-    pub id: TimerId,
+    pub index: u32,
+    pub generation: u32,
 }
 
 /// The entries that one [`Wheel::advance`](super::Wheel::advance) found due, earliest first.
@@ -63,8 +63,8 @@ impl Due {
 }
 
 impl From<Found> for Pending {
-    fn from(Found { arming, id, .. }: Found) -> Self {
-        Self { arming, id }
+    fn from(Found { arming, index, generation, .. }: Found) -> Self {
+        Self { arming, index, generation }
     }
 }
 
@@ -80,7 +80,7 @@ fn by_table(found: &[Found], first_ms: u64, last_ms: u64) -> Vec<Pending> {
     for place in &mut places {
         begin += std::mem::replace(place, begin);
     }
-    let mut pending = vec![Pending { arming: 0, id: TimerId { index: 0, generation: 0 } }; found.len()];
+    let mut pending = vec![Pending { arming: 0, index: 0, generation: 0 }; found.len()];
     for entry in found {
         let place = &mut places[row(entry.deadline_ms)];
         pending[*place] = Pending::from(*entry);
@@ -105,21 +105,21 @@ fn order(deadline_ms: u64, arming: u64) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, Found, MANY, TimerId, order};
+    use super::{Due, Found, MANY, order};
 
     /// Entries with these deadlines and arming numbers are sorted as comparisons sort them.
     fn check(of: impl Fn(u64) -> (u64, u64)) {
         for count in [0, 1, 2, MANY - 1, MANY, 3 * MANY] {
             let found: Vec<Found> = (0..count as u32)
-                .map(|index| (of(u64::from(index)), TimerId { index, generation: 0 }))
-                .map(|((deadline_ms, arming), id)| Found { deadline_ms, arming, id })
+                .map(|index| (of(u64::from(index)), index))
+                .map(|((deadline_ms, arming), index)| Found { deadline_ms, arming, index, generation: 0 })
                 .collect();
-            let mut expected: Vec<(u128, TimerId)> =
-                found.iter().map(|entry| (order(entry.deadline_ms, entry.arming), entry.id)).collect();
+            let mut expected: Vec<(u128, u32)> =
+                found.iter().map(|entry| (order(entry.deadline_ms, entry.arming), entry.index)).collect();
             expected.sort_unstable();
             let mut due = Due::sorted(found);
-            let sorted: Vec<TimerId> = std::iter::from_fn(|| due.pop()).map(|entry| entry.id).collect();
-            assert_eq!(sorted, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>(), "{count} entries");
+            let sorted: Vec<u32> = std::iter::from_fn(|| due.pop()).map(|entry| entry.index).collect();
+            assert_eq!(sorted, expected.into_iter().map(|(_, index)| index).collect::<Vec<_>>(), "{count} entries");
         }
     }
 
