@@ -290,9 +290,7 @@ impl Fleet {
     pub(super) fn watched(&self, node: usize, partition: usize, event: &Event<'_>) -> Vec<Watched> {
         let core = &self.nodes[node].cores[partition];
         let of = |id: &str| self.shape.groups.iter().position(|group| *group.id == *id);
-        let is_here = |group: &usize| {
-            rota_core::partition_for(&self.shape.groups[*group].id, self.shape.partitions) as usize == partition
-        };
+        let is_here = |group: &usize| self.shape.partition_of(&self.shape.groups[*group].id) == partition;
         let (mut failed, mut ticket) = (false, None);
         let groups: Vec<usize> = match event {
             Event::Submitted { request, ticket: of_it, .. } => {
@@ -428,7 +426,7 @@ impl Fleet {
     pub(super) fn refold(&mut self, partition: usize) {
         let Fleet { guards, logs, shape, .. } = self;
         for guard in guards.iter_mut() {
-            if rota_core::partition_for(&guard.stored.id, shape.partitions) as usize == partition {
+            if shape.partition_of(&guard.stored.id) == partition {
                 guard.stored = ConsumerGroup::new(guard.stored.id.clone());
                 guard.expected.clear();
             }
@@ -447,7 +445,7 @@ impl Fleet {
         }
         let Fleet { nodes, owners, logs, shape, guards, ledgers, seats, .. } = self;
         let id = &shape.groups[group].id;
-        let partition = rota_core::partition_for(id, shape.partitions) as usize;
+        let partition = shape.partition_of(id);
         let core = &nodes[owners[partition]].cores[partition];
         let is_stale = nodes[owners[partition]].eras[partition] < logs[partition].era;
         if core.phase() != Phase::Active || core.epoch() != logs[partition].epoch || is_stale {

@@ -130,7 +130,7 @@ impl Fleet {
     /// The consumer group of this id, at the node that owns its partition.
     fn consumer_group(&self, group: usize) -> Option<&ConsumerGroup> {
         let id = &self.shape.groups[group].id;
-        let partition = rota_core::partition_for(id, self.shape.partitions) as usize;
+        let partition = self.shape.partition_of(id);
         self.nodes[self.owners[partition]].cores[partition].consumer_group(id)
     }
 
@@ -208,7 +208,7 @@ impl Fleet {
         }
         let mut lost = None;
         for (what, number) in self.promises.acknowledged() {
-            let partition = rota_core::partition_for(&what.0, self.shape.partitions) as usize;
+            let partition = self.shape.partition_of(&what.0);
             let core = &self.nodes[self.owners[partition]].cores[partition];
             if core.phase() != Phase::Active {
                 lost = Some(format!("partition {partition} is {:?} on its owner", core.phase()));

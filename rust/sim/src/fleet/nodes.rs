@@ -103,8 +103,8 @@ impl Fleet {
         let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
             let answer = match &*body {
                 Request::FindCoordinator { group_id } => {
-                    let partition = rota_core::partition_for(group_id, self.shape.partitions);
-                    Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition as usize])))
+                    let partition = self.shape.partition_of(group_id);
+                    Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition])))
                 }
                 Request::TopicNames { ids } => Answer::TopicNames(self.names_of(ids)),
                 _ => Answer::Metadata(self.topics.clone()),
@@ -112,7 +112,7 @@ impl Fleet {
             return self.reply(wire, request, answer);
         };
         let group = self.shape.seats[shape].group;
-        let partition = rota_core::partition_for(&self.shape.groups[group].id, self.shape.partitions) as usize;
+        let partition = self.shape.partition_of(&self.shape.groups[group].id);
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         self.expire(node);

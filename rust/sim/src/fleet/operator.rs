@@ -53,7 +53,7 @@ impl Fleet {
 
     fn describe(&mut self, group: usize) -> Option<Described> {
         let id = self.shape.groups[group].id.clone();
-        let partition = rota_core::partition_for(&id, self.shape.partitions) as usize;
+        let partition = self.shape.partition_of(&id);
         if self.engine.as_ref().is_some_and(|engine| engine.paused_until(self.owners[partition], self.now_ms).is_some())
         {
             return None;

@@ -101,7 +101,7 @@ impl Fleet {
             }
             if has_lost {
                 let groups = shape.groups.iter().map(|group| &group.id);
-                let here = |id: &&Arc<str>| rota_core::partition_for(id, shape.partitions) as usize == partition;
+                let here = |id: &&Arc<str>| shape.partition_of(id) == partition;
                 let groups: BTreeSet<Arc<str>> = groups.filter(here).cloned().collect();
                 promises.went_back(&groups, |number| log.is_stored(number));
             }
@@ -246,7 +246,7 @@ impl Fleet {
         self.sessions.forget();
         for group in 0..self.shape.groups.len() {
             let id = self.shape.groups[group].id.clone();
-            if rota_core::partition_for(&id, self.shape.partitions) as usize == partition {
+            if self.shape.partition_of(&id) == partition {
                 let (log, now_ms) = (&self.logs[partition], self.now_ms);
                 self.promises.begin_again(group, |generation| log.plan_epoch(&id, generation, now_ms).is_some());
                 self.crowd.deleted(group);

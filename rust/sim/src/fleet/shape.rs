@@ -141,6 +141,11 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Returns the partition of `__consumer_offsets` that has a group.
+    pub fn partition_of(&self, group_id: &str) -> usize {
+        rota_core::partition_for(group_id, self.partitions) as usize
+    }
+
     /// Draws the world of a seed. Its group ids are unique.
     pub fn draw(seed: u64, dice: &mut Rng) -> Shape {
         let names: Vec<Arc<str>> = ["orders", "payments", "stock"].map(Arc::from).to_vec();
