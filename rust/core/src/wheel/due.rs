@@ -13,7 +13,7 @@ pub(super) struct Found {
     pub generation: u32,
 }
 
-/// An entry that is due, once its deadline has had its say.
+/// An entry that is due, in its place among the others: its deadline is not needed any more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     /// An entry with another arming number has been re-armed since.
