@@ -276,7 +276,7 @@ Target = Path | HadoopPath
 
 def target_of(spark: SparkSession, text: str) -> Target:
     """The place that an option names: a path of this machine, or a URL."""
-    return HadoopPath(Hadoop.of(spark), text) if URL.match(text) else Path(text).absolute()
+    return HadoopPath(Hadoop.of(spark), text) if is_url(text) else Path(text).absolute()
 
 
 def local_url(path: Path) -> str:
