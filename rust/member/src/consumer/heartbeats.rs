@@ -66,7 +66,7 @@ impl Member {
             return self.may_join().then_some(self.heartbeats.due_ms());
         }
         let waits = self.consumer.waits_for_the_application();
-        let news = !waits && self.consumer.reported.as_ref().is_some_and(|reported| *reported != self.report());
+        let news = !waits && self.consumer.reported.as_ref().is_some_and(|reported| !self.is_as_reported(reported));
         Some(if news { self.now_ms } else { self.heartbeats.due_ms() })
     }
 
@@ -76,7 +76,18 @@ impl Member {
     }
 
     fn report(&self) -> Report {
-        let (topics, pattern) = match &self.subscription {
+        let (topics, pattern) = self.wanted();
+        Report { topics, pattern, held: self.consumer.held.clone() }
+    }
+
+    fn is_as_reported(&self, reported: &Report) -> bool {
+        let (topics, pattern) = self.wanted();
+        reported.held == self.consumer.held && reported.topics == topics && reported.pattern == pattern
+    }
+
+    /// The topics, or the pattern, to which the member subscribes.
+    fn wanted(&self) -> (Vec<Arc<str>>, Option<Arc<str>>) {
+        match &self.subscription {
             Subscription::CoordinatorPattern(pattern) => (Vec::new(), Some(pattern.clone())),
             Subscription::Pattern(pattern) => (Vec::new(), Some(Arc::from(pattern.as_str()))),
             Subscription::Topics(_) => (self.subscribed_topics(), None),
@@ -85,8 +96,7 @@ impl Member {
                 Some(reported) => (reported.topics.clone(), reported.pattern.clone()),
                 None => (Vec::new(), None),
             },
-        };
-        Report { topics, pattern, held: self.consumer.held.clone() }
+        }
     }
 
     pub(crate) fn consumer_beat(&mut self) {

@@ -93,7 +93,7 @@ fn c13_replay_equal(world: &World) -> Holds {
     let live = all.and_then(rules::durable);
     for tombstones in [true, false] {
         let loaded = world.loaded(tombstones);
-        rules::replay_equal(live.as_ref(), loaded.consumer_group(GROUP))?;
+        rules::replay_equal(live.as_deref(), loaded.consumer_group(GROUP))?;
         let (Some(group), None) = (world.core.project(GROUP), all) else { continue };
         if group.state == rota_core::State::Stable && group.in_flight.is_empty() {
             let shape = |group: &rota_core::Projection| {
@@ -179,7 +179,7 @@ fn c6_acknowledged(taken: &Taken<'_>) -> Option<Holds> {
 
 fn c7_target_exact(taken: &Taken<'_>) -> Option<Holds> {
     let count = taken.after.bounds.partitions;
-    let topics: Vec<_> = TOPICS[..taken.after.topics].iter().map(|(name, id)| (Arc::from(*name), *id, count)).collect();
+    let topics = TOPICS[..taken.after.topics].iter().map(|(name, id)| (Arc::from(*name), (*id, count))).collect();
     rules::target_exact(taken.before.group(), taken.after.group()?, &topics)
 }
 

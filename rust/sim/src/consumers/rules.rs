@@ -1,15 +1,22 @@
 //! What must hold in a consumer group, and between two states of it: for the exploration of all states, and for the
 //! coordinators of simulated worlds.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use rota_core::{
     ErrorCode, Projection,
     consumer_group::{
         group::{AWAY, ConsumerGroup, ConsumerMember, Current, MemberState},
-        partitions::Partition,
+        partitions::{Partition, PartitionSet},
     },
     embedded::{self, Assignment, TopicPartitions},
+    purgatory::OpId,
+    records::SubscriptionValue,
 };
 
 use super::client::Partitions;
@@ -44,7 +51,7 @@ pub fn owned(current: &Current) -> Partitions {
 // ---- states
 
 /// C2: no two of these members process one partition.
-pub fn held_once<P: Ord + std::fmt::Debug>(holders: &[(String, BTreeSet<P>)]) -> Holds {
+pub fn held_once<N: fmt::Display, P: Ord + fmt::Debug>(holders: &[(N, BTreeSet<P>)]) -> Holds {
     for (at, (one, ours)) in holders.iter().enumerate() {
         for (other, theirs) in &holders[at + 1..] {
             let both: Vec<_> = ours.intersection(theirs).collect();
@@ -55,12 +62,23 @@ pub fn held_once<P: Ord + std::fmt::Debug>(holders: &[(String, BTreeSet<P>)]) ->
 }
 
 /// The group without its append in flight; `None`: there would be none, or a classic one.
-pub fn durable(group: &ConsumerGroup) -> Option<ConsumerGroup> {
-    let mut before = group.clone();
+pub fn durable(group: &ConsumerGroup) -> Option<Cow<'_, ConsumerGroup>> {
+    let mut before = Cow::Borrowed(group);
     for record in group.write.iter().flat_map(|write| &write.undo) {
-        before.apply(record);
+        before.to_mut().apply(record);
     }
     Some(before).filter(|before| !before.is_gone())
+}
+
+/// What the log keeps of the members.
+type Kept<'a> = (&'a Arc<str>, Option<&'a Current>, Option<&'a PartitionSet>, &'a SubscriptionValue);
+
+fn kept(group: &ConsumerGroup) -> impl Iterator<Item = Kept<'_>> {
+    group.members().map(|(id, member, value)| (id, member.current.as_ref(), member.target.as_ref(), value))
+}
+
+fn patterns(group: &ConsumerGroup) -> impl Iterator<Item = (&Arc<str>, &[Arc<str>])> {
+    group.patterns().map(|pattern| (pattern, group.resolved_topics(pattern)))
 }
 
 /// What differs between what the log keeps of two groups.
@@ -71,21 +89,15 @@ fn difference(one: &ConsumerGroup, other: &ConsumerGroup) -> Option<String> {
     if epochs(one) != epochs(other) {
         return Some(format!("epochs {:?} and {:?}", epochs(one), epochs(other)));
     }
-    let members = |group: &ConsumerGroup| -> Vec<_> {
-        let members = group.members();
-        members
-            .map(|(id, member, value)| (Arc::clone(id), member.current.clone(), member.target.clone(), value.clone()))
-            .collect()
-    };
-    let (ours, theirs) = (members(one), members(other));
-    if ours != theirs {
-        let differs = ours.iter().zip(&theirs).find(|(one, other)| one != other);
-        return Some(format!("{} and {} members: {differs:?}", ours.len(), theirs.len()));
+    if !kept(one).eq(kept(other)) {
+        let differs = kept(one).zip(kept(other)).find(|(one, other)| one != other);
+        return Some(format!("{} and {} members: {differs:?}", one.size(), other.size()));
     }
-    let patterns = |group: &ConsumerGroup| -> Vec<_> {
-        group.patterns().map(|pattern| (Arc::clone(pattern), group.resolved_topics(pattern).to_vec())).collect()
-    };
-    (patterns(one) != patterns(other)).then(|| format!("patterns {:?} and {:?}", patterns(one), patterns(other)))
+    if !patterns(one).eq(patterns(other)) {
+        let all = |group| patterns(group).collect::<Vec<_>>();
+        return Some(format!("patterns {:?} and {:?}", all(one), all(other)));
+    }
+    None
 }
 
 /// C13: the log has the group that is there, but for its append in flight.
@@ -176,8 +188,8 @@ pub fn granted_only_free(old: &ConsumerGroup, new: &ConsumerGroup) -> Holds {
 /// what it says that the member owns.
 pub fn acknowledged(old: &ConsumerGroup, new: &ConsumerGroup, report: Option<(&str, &Partitions)>) -> Holds {
     let revoking = |group: &ConsumerGroup, id: &str| -> Option<Partitions> {
-        let current = group.member(id)?.current.clone()?;
-        (current.state == MemberState::Unrevoked).then(|| current.pending.into_keys().collect())
+        let current = group.member(id)?.current.as_ref()?;
+        (current.state == MemberState::Unrevoked).then(|| current.pending.keys().copied().collect())
     };
     for (id, ..) in old.members() {
         let (Some(before), Some(member)) = (revoking(old, id), new.member(id)) else { continue };
@@ -199,7 +211,7 @@ pub fn acknowledged(old: &ConsumerGroup, new: &ConsumerGroup, report: Option<(&s
 pub fn target_exact(
     old: Option<&ConsumerGroup>,
     new: &ConsumerGroup,
-    topics: &[(Arc<str>, u128, i32)],
+    topics: &BTreeMap<Arc<str>, (u128, i32)>,
 ) -> Option<Holds> {
     let old = old.map_or(1, ConsumerGroup::target_epoch);
     if new.target_epoch() <= old || new.target_timestamp_ms() == 0 || new.epoch() != new.target_epoch() {
@@ -209,10 +221,10 @@ pub fn target_exact(
     let mut given: Vec<Partition> = Vec::new();
     let mut shares = Vec::new();
     for (id, member, value) in new.members() {
-        let topics: Vec<_> = topics.iter().filter(|(name, ..)| new.is_subscribed(value, name)).collect();
-        wanted.extend(topics.iter().flat_map(|(_, id, count)| (0..*count).map(move |index| (*id, index))));
+        let topics: Vec<_> = topics.iter().filter(|(name, _)| new.is_subscribed(value, name)).collect();
+        wanted.extend(topics.iter().flat_map(|(_, (id, count))| (0..*count).map(move |index| (*id, index))));
         let target: Vec<_> = member.target.iter().flatten().copied().collect();
-        if let Some(stray) = target.iter().find(|partition| !topics.iter().any(|(_, id, _)| *id == partition.0)) {
+        if let Some(stray) = target.iter().find(|partition| !topics.iter().any(|(_, (id, _))| *id == partition.0)) {
             return Some(Err(format!("{id} is to have {stray:?}, to which it does not subscribe")));
         }
         shares.push((topics, target.len()));
@@ -255,7 +267,7 @@ pub fn static_return(
     (old, new): (&ConsumerGroup, &ConsumerGroup),
     instance: &str,
     id: &str,
-    is_same: impl FnOnce(&rota_core::records::SubscriptionValue) -> bool,
+    is_same: impl FnOnce(&SubscriptionValue) -> bool,
     now_ms: u64,
 ) -> Option<Holds> {
     let predecessor = old.member(old.instance(instance)?)?;
@@ -287,15 +299,17 @@ pub fn is_refusal(error: ErrorCode) -> bool {
     !OF_A_CHANGE.contains(&error)
 }
 
+/// The deadlines of each member.
+fn armed(group: &ConsumerGroup) -> impl Iterator<Item = [Option<OpId>; 4]> {
+    group.members().map(|(_, member, _)| [member.session, member.rebalance, member.join, member.sync])
+}
+
 /// C12: a refused request changes no group.
 pub fn is_unchanged(old: &ConsumerGroup, new: Option<&ConsumerGroup>) -> Holds {
     let Some(new) = new else { return Err("the group is gone".to_owned()) };
-    let armed = |group: &ConsumerGroup| -> Vec<_> {
-        group.members().map(|(_, member, _)| [member.session, member.rebalance, member.join, member.sync]).collect()
-    };
     match difference(old, new) {
         Some(words) => Err(words),
-        None => ensure(armed(old) == armed(new), || "deadlines changed".to_owned()),
+        None => ensure(armed(old).eq(armed(new)), || "deadlines changed".to_owned()),
     }
 }
 

@@ -93,7 +93,7 @@ impl Guard {
     fn check_state(&mut self, held: Option<&ConsumerGroup>, group: Option<&ConsumerGroup>, max_size: u32) {
         let live = held.and_then(rules::durable);
         let stored = Some(&self.stored).filter(|stored| !stored.is_gone());
-        let holds = rules::replay_equal(live.as_ref(), stored);
+        let holds = rules::replay_equal(live.as_deref(), stored);
         self.check("C13", holds);
         if let Some(group) = group {
             self.check("C15", rules::no_stray_pattern(group));
@@ -194,17 +194,17 @@ impl Guard {
         self.since.retain(|id, _| new.member(id).is_some());
         for (id, member, _) in new.members() {
             let Some(current) = &member.current else { continue };
-            let before = old.and_then(|old| old.member(id)?.current.clone());
-            let is_known = before.as_ref().is_some_and(|before| before.epoch > 0) && current.epoch > 0;
+            let before = old.and_then(|old| old.member(id)?.current.as_ref());
+            let is_known = before.is_some_and(|before| before.epoch > 0) && current.epoch > 0;
             if anew || !is_known || !self.since.contains_key(id) {
                 self.since.insert(id.clone(), current.held().map(|(at, since)| (*at, *since)).collect());
                 continue;
             }
-            let was_pending = before.map(|before| before.pending).unwrap_or_default();
+            let was_pending = |at: &Partition| before.is_some_and(|before| before.pending.contains_key(at));
             let Some(since) = self.since.get_mut(id) else { continue };
             since.retain(|at, _| {
                 let is_held = current.assigned.contains_key(at) || current.pending.contains_key(at);
-                is_held && (!was_pending.contains_key(at) || current.pending.contains_key(at))
+                is_held && (!was_pending(at) || current.pending.contains_key(at))
             });
             for (at, _) in current.held() {
                 since.entry(*at).or_insert(current.epoch);
@@ -323,6 +323,13 @@ impl Fleet {
 
     /// Checks these groups after the event.
     pub(super) fn guard(&mut self, node: usize, partition: usize, watched: Vec<Watched>, effects: &Effects) {
+        let core = &self.nodes[node].cores[partition];
+        if let Some(one) = watched.first()
+            && core.phase() == Phase::Active
+            && let Err(violation) = core.check_invariants()
+        {
+            self.guards[one.group].violated.get_or_insert((violation.id, violation.detail));
+        }
         for one in watched {
             self.guard_group(node, partition, &one, effects);
             self.guard_holders(one.group);
@@ -349,9 +356,6 @@ impl Fleet {
             now_ms: core.now().mono_ms,
             max_size: shape.consumer_config().max_size,
         };
-        if let Err(violation) = core.check_invariants() {
-            guard.violated.get_or_insert((violation.id, violation.detail));
-        }
         guard.check_state(core.inspect().consumer_groups.get(id), new, scene.max_size);
         if let (Some(old), Some(new)) = (&watched.old, new) {
             guard.check_step(watched, old, new, &scene);
@@ -360,8 +364,7 @@ impl Fleet {
             guard.check_request(ticket, old, new, &scene);
         }
         if let Some(new) = new.filter(|_| !watched.is_load) {
-            let topics = scene.topics.iter().map(|(name, (id, partitions))| (name.clone(), *id, *partitions));
-            let exact = rules::target_exact(watched.old.as_ref(), new, &topics.collect::<Vec<_>>());
+            let exact = rules::target_exact(watched.old.as_ref(), new, scene.topics);
             guard.targets += u64::from(exact.is_some());
             guard.check("C7", exact);
         }
@@ -469,9 +472,7 @@ impl Fleet {
         let ledger = &mut ledgers[group];
         ledger.interrupt(|process| !is_member(process));
         if consumers.is_some() {
-            let holders: Vec<(String, BTreeSet<rota_member::Partition>)> =
-                ledger.holders(|seat| seats[seat].name().to_owned());
-            guards[group].check("C2", rules::held_once(&holders));
+            guards[group].check("C2", rules::held_once(&ledger.holders(|seat| seats[seat].name())));
         }
         self.take_violation(group);
     }

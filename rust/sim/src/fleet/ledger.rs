@@ -119,19 +119,20 @@ impl Ledger {
     /// Records that some processes are no members at this moment.
     pub fn interrupt(&mut self, is_out: impl Fn(Process) -> bool) {
         let life = self.life;
+        let mut known: BTreeMap<Process, bool> = BTreeMap::new();
         for held in self.holds.values_mut() {
             for (process, hold) in held.iter_mut().filter(|(_, hold)| !hold.is_stale) {
-                hold.is_stale = is_out(*process) || hold.life != life;
+                hold.is_stale = hold.life != life || *known.entry(*process).or_insert_with(|| is_out(*process));
             }
         }
     }
 
     /// Returns what each process holds that has been a member ever since, by its name.
-    pub fn holders(&self, name: impl Fn(usize) -> String) -> Vec<(String, BTreeSet<Partition>)> {
-        let mut holders: BTreeMap<Process, BTreeSet<Partition>> = BTreeMap::new();
+    pub fn holders<N>(&self, name: impl Fn(usize) -> N) -> Vec<(N, BTreeSet<&Partition>)> {
+        let mut holders: BTreeMap<Process, BTreeSet<&Partition>> = BTreeMap::new();
         for (partition, held) in &self.holds {
             for (process, _) in held.iter().filter(|(_, hold)| !hold.is_stale) {
-                holders.entry(*process).or_default().insert(partition.clone());
+                holders.entry(*process).or_default().insert(partition);
             }
         }
         holders.into_iter().map(|((seat, _), held)| (name(seat), held)).collect()
