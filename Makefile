@@ -315,8 +315,8 @@ audit-worlds: wheel ## audit simulated worlds of 10^6 events: no violation may b
 audit-long: ## bench-audit with 10^8 events: an hour, and 20 GB of disk
 	$(MAKE) bench-audit EVENTS=100000000
 
-simulate: ## run worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run; KIND=all)
-	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED) $(KIND)
+simulate: ## run worlds of coordinators and members under faults (SEEDS=10000; 1000000 is the long run, 2 hours; KIND=all)
+	cargo run --quiet --profile long -p rota-sim -- simulate $(SEEDS) $(SEED) $(KIND)
 
 conform: ## compare the answers of the server in dist/*.whl with those of Apache Kafka (about 1 min)
 	PYTHON=$(PYTHON) scripts/conform dist
@@ -327,9 +327,9 @@ conformance: develop ## record Apache Kafka, rota and others again, and write do
 conformance-check: develop ## compare Apache Kafka 4.4 and rota, both asked now (JDK, Maven; about 5 min)
 	$(BIN)/python -m tests.conform.record --check
 
-explore: ## visit every state of the core within small bounds, release build, some minutes (STATES=500000)
-	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
-	cargo run --quiet --release -p rota-sim -- consumers all $(or $(STATES),500000) $(WORKERS)
+explore: ## visit every state of the core within small bounds, some minutes (STATES=500000)
+	cargo run --quiet --profile long -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
+	cargo run --quiet --profile long -p rota-sim -- consumers all $(or $(STATES),500000) $(WORKERS)
 
 explore-engine: ## visit every state of the engine's protocol within larger bounds, release build, some minutes
 	cargo test --quiet --release -p rota-engine --test exploration -- --include-ignored --nocapture
