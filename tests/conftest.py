@@ -40,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # Files outside of this tree are those of tests of pytest itself.
             if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] not in ALONE:
                 item.add_marker(pytest.mark.flaky(reruns=1))
+    # One worker runs all tests of a group. A long group that begins last would keep one core busy, and the others not.
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(autouse=True)
