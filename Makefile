@@ -23,8 +23,8 @@ COMPARE_ARGS ?=
 # Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
 SEED ?= 0
-# Of the mutants of the core: which part of how many.
-SHARD ?= 0/20
+# Of the mutants of the core: of which files of rust/core/src; all without one.
+FILES ?=
 # Of the recordings; all without a name.
 SYSTEMS ?=
 # Of fuzzing two brokers in lockstep.
@@ -158,8 +158,8 @@ planted: develop ## plant bugs in a copy of the core, run each engine on each, w
 	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)
 	$(BIN)/python -m tests.checks.planted --protocol consumer --workers $(WORKERS)
 
-mutants: ## make many small changes of the core; the Rust tests must notice (SHARD=0/20; cargo install cargo-mutants)
-	scripts/mutants $(SHARD)
+mutants: develop ## make many small changes of the core; the checks must notice (FILES='consumer_*'; hours; cargo install cargo-mutants)
+	$(BIN)/python -m tests.checks.run_core_mutants --workers $(WORKERS) $(foreach file,$(FILES),'$(file)')
 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist

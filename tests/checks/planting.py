@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -131,13 +131,17 @@ def planted(crate: str) -> dict[str, str]:
 
 
 def plant() -> None:
-    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
-    files = contents()
-    there = [path for name in ("rust", "python") for path in (COPY / name).rglob("*") if _counts(path)]
-    for name in {path.relative_to(COPY) for path in there} - files.keys():
-        (COPY / name).unlink()
+    """Makes the copy, or brings it up to date."""
+    bring(COPY, contents())
+
+
+def bring(copy: Path, files: Mapping[Path, bytes]) -> None:
+    """Makes a copy have these files; what did not change keeps its time, so that little is built again."""
+    there = [path for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)]
+    for name in {path.relative_to(copy) for path in there} - files.keys():
+        (copy / name).unlink()
     for name, data in files.items():
-        path = COPY / name
+        path = copy / name
         if not path.exists() or path.read_bytes() != data:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -145,11 +149,15 @@ def plant() -> None:
 
 def contents() -> dict[Path, bytes]:
     """What belongs into the copy, by path."""
+    edited = {Path(crate) / "src" / name: text for crate in CRATES for name, text in planted(crate).items()}
+    return workspace() | {path: text.encode() for path, text in edited.items()}
+
+
+def workspace() -> dict[Path, bytes]:
+    """What a copy of the workspace needs to be built, by path."""
     named = [ROOT / name for name in COPIED]
     paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
-    workspace = {path.relative_to(ROOT): path.read_bytes() for path in paths}
-    edited = {Path(crate) / "src" / name: text for crate in CRATES for name, text in planted(crate).items()}
-    return workspace | {path: text.encode() for path, text in edited.items()}
+    return {path.relative_to(ROOT): path.read_bytes() for path in paths}
 
 
 def _counts(path: Path) -> bool:
