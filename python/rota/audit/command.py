@@ -16,6 +16,7 @@ import typer
 
 from rota.audit.hadoop import is_url
 from rota.audit.matrix import UNKNOWN
+from rota.audit.stores import Format, StoreError, check_place
 from rota.exits import MISUSED, NOT_FOUND, complain, existing_directory, fail
 from rota.progress import Lines
 from rota.why.words import counted
@@ -70,7 +71,11 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to TIME.")]
 Output = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Write the tables to DIR, which may be a URL, as Parquet.")
+    str | None, typer.Option(metavar="DIR", help="Write the tables to DIR, which may be a URL; with --follow append.")
+]
+TableFormat = Annotated[
+    Format | None,
+    typer.Option("--format", help="What the tables are: Parquet (default), or those of Delta Lake or Apache Iceberg."),
 ]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 Engine = Annotated[
@@ -244,6 +249,7 @@ def audit(
     until: Until = None,
     engine: Engine = EngineName.auto,
     output: Output = None,
+    format_: TableFormat = None,
     report: Report = None,
     junit: Junit = None,
     metrics: Metrics = None,
@@ -263,8 +269,7 @@ def audit(
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
     group matches --group.
-    URLs, tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the
-    size of its heap.
+    URLs, tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g: its heap.
 
     \b
     Examples:
@@ -272,6 +277,7 @@ def audit(
       rota audit data --group 'pay.*' --json
       rota audit /var/lib/kafka/data --output tables --report report.html
       rota audit s3a://bucket/data --packages org.apache.hadoop:hadoop-aws:3.5.0
+      rota audit data --output tables --format delta --packages io.delta:delta-spark_4.2_2.13:4.4.0
       rota audit data --junit audit.xml --fail-on observation
       rota audit data --follow --checkpoint seen
       rota audit --bootstrap-server localhost:9092
@@ -280,26 +286,25 @@ def audit(
     from rota.audit import on_spark
     from rota.audit.audit import Wanted
 
-    on_spark.check_combination(follow, once, checkpoint, report, junit or metrics or github)
+    kept_as = on_spark.combined(follow, once, checkpoint, report, junit or metrics or github, format_, output)
     span = span_of(group, since, until)
-    where = on_spark.where(master, conf or [], packages)
-    options = {"--output": output, "--report": report, "--follow": follow}
-    needs = on_spark.needed(where, engine, options, paths or [])
-    check_targets(output, report, junit, metrics)
+    where = on_spark.where(master, conf or [], packages, kept_as)
+    needs = on_spark.needed(where, engine, {"--output": output, "--report": report, "--follow": follow}, paths or [])
+    check_targets(output, report, junit, metrics, follow, kept_as)
     directories, urls = checked_paths(paths or [], follow, bootstrap_server)
     on_spark.check_usable(needs, follow, bootstrap_server)
     wanted = Wanted(directories, group, *span)
     if follow:
-        from rota.audit.follow.command import From
-        from rota.audit.follow.command import follow as run_on
+        from rota.audit.follow import command as following
 
-        live = None if bootstrap_server is None else From(bootstrap_server, command_config)
-        raise typer.Exit(run_on(wanted, where, checkpoint, output, as_json_, once, verbose, fail_on.value, live))
+        live = None if bootstrap_server is None else following.From(bootstrap_server, command_config)
+        ways = (as_json_, once, verbose, fail_on.value, live, kept_as)
+        raise typer.Exit(following.follow(wanted, where, checkpoint, output, *ways))
     shows = shows_progress or sys.stderr.isatty()
     if bootstrap_server is not None:
         found = _live(bootstrap_server, command_config, wanted, shows)
     elif needs:
-        found = on_spark.audited(wanted, urls, where, output, report, shows, verbose)
+        found = on_spark.audited(wanted, urls, where, output, report, shows, verbose, kept_as)
     else:
         found = _here(wanted, shows)
     found.fail_on = fail_on.value
@@ -339,14 +344,14 @@ def _here(wanted: Wanted, shows_progress: bool) -> Audit:
 
 @contextmanager
 def ending(progress: Callable[[str], None]) -> Iterator[None]:
-    """End with exit code 3 if no group matches."""
+    """End with exit code 3 if no group matches, with 2 if tables cannot be kept."""
     from rota.audit.audit import NoGroupError
 
     try:
         yield
-    except NoGroupError as error:
+    except (NoGroupError, StoreError) as error:
         progress("")
-        fail(NOT_FOUND, str(error))
+        fail(NOT_FOUND if isinstance(error, NoGroupError) else MISUSED, str(error))
 
 
 def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, shows_progress: bool) -> Audit:
@@ -374,7 +379,9 @@ def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, 
         typer.echo(line)
 
 
-def check_targets(output: str | None, report: Path | None, junit: Path | None, metrics: Path | None) -> None:
+def check_targets(
+    output: str | None, report: Path | None, junit: Path | None, metrics: Path | None, follow: bool, kept_as: Format
+) -> None:
     """Refuse, before anything is read, what could not be used. Ends with exit code 2."""
     for option, file in (("--report", report), ("--junit", junit), ("--metrics", metrics)):
         if file is None:
@@ -389,6 +396,9 @@ def check_targets(output: str | None, report: Path | None, junit: Path | None, m
             Path(output).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             fail(MISUSED, f"--output is `{output}`: {error.strerror}; give a directory that can be written")
+        if not follow:
+            with ending(lambda _: None):
+                check_place(Path(output), kept_as, None)
 
 
 def _end(found: Audit, as_json_: bool) -> NoReturn:

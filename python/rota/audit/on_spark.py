@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.audit import session
 from rota.audit.hadoop import is_url
+from rota.audit.stores import Format, StoreError, check_packages, settings_of
 from rota.exits import MISUSED, UNREACHABLE, fail
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SECRETS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, fs.s3a.aws.credentia
 TASKS_LOOKED_AT = 100
 MISSING = re.compile(r"No module named '([\w.]+)'")
 VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\].*")
-CAUSE = re.compile(r"^\s*(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", re.MULTILINE)
+CAUSE = re.compile(r"^\s*(?:Caused by: |: )?([\w.]+(?:Error|Exception): .+)$", re.MULTILINE)
 ARCHIVE = "docs/audit-cluster.md shows how its Python gets there"
 
 
@@ -97,7 +98,7 @@ def _lost(spark: SparkSession) -> str:
     return ""
 
 
-def where(master: str | None, conf: list[str], packages: str | None) -> Where:
+def where(master: str | None, conf: list[str], packages: str | None, kept_as: Format = Format.parquet) -> Where:
     """What the options say; ends the command if they make no sense."""
     settings: dict[str, str] = {}
     for text in conf:
@@ -113,6 +114,8 @@ def where(master: str | None, conf: list[str], packages: str | None) -> Where:
             fail(MISUSED, f"--packages is `{packages}`: give GROUP:ARTIFACT:VERSION, with commas between")
     if packages is not None:
         settings["spark.jars.packages"] = packages
+        with ending_with_reason():
+            check_packages(packages)
     given = {"--master": master, "--conf": conf, "--packages": packages}
     asked_by = " and ".join(name for name, value in given.items() if value)
     chosen = settings.pop("spark.master", None) if master is None else master
@@ -121,17 +124,38 @@ def where(master: str | None, conf: list[str], packages: str | None) -> Where:
     is_submitted = session.is_submitted()
     if is_submitted and packages is not None:
         fail(MISUSED, f"--packages is `{packages}`: Java runs already, give it to spark-submit")
+    settings |= settings_of(kept_as, settings)
     return Where(chosen if chosen or is_submitted else LOCAL_MASTER, settings, asked_by)
 
 
-def check_combination(follow: bool, once: bool, checkpoint: str | None, report: Path | None, ends: Any) -> None:
-    """Ends with exit code 2 if the options do not go together."""
+@contextmanager
+def ending_with_reason() -> Iterator[None]:
+    """End with exit code 2 if tables cannot be kept."""
+    try:
+        yield
+    except StoreError as error:
+        fail(MISUSED, str(error))
+
+
+def combined(
+    follow: bool,
+    once: bool,
+    checkpoint: str | None,
+    report: Path | None,
+    ends: Any,
+    kept_as: Format | None,
+    output: str | None,
+) -> Format:
+    """What tables are kept as. Ends with exit code 2 if the options do not go together."""
+    if kept_as is not None and output is None:
+        fail(MISUSED, f"--format is `{kept_as}`: give --output, where the tables are written")
     if not follow and (once or checkpoint is not None):
         fail(MISUSED, "--once and --checkpoint need --follow")
     if follow and report is not None:
         fail(MISUSED, "--report needs an end: leave out --follow")
     if follow and ends:
         fail(MISUSED, "--junit, --metrics and --github need an end: leave out --follow")
+    return kept_as or Format.parquet
 
 
 def needed(where: Where, engine: str, options: Mapping[str, object], paths: list[str]) -> str:
@@ -165,6 +189,7 @@ def audited(
     report: Path | None,
     shows_progress: bool,
     verbose: bool,
+    kept_as: Format = Format.parquet,
 ) -> Audit:
     """Audit logs on Spark, write the tables and the report. Ends with exit code 3 if no group matches."""
     from rota.audit import spark
@@ -188,7 +213,7 @@ def audited(
         if output is None and report is None:
             return logs.audited(wanted, spark.SparkEngine(started), progress)
         _make(wanted)
-        return spark.audit_with_tables(started, wanted, logs, progress, report)
+        return spark.audit_with_tables(started, wanted, logs, progress, report, kept_as)
 
 
 def _listed(started: SparkSession, urls: list[str], progress: Callable[[str], None]) -> Logs:

@@ -29,9 +29,17 @@ def array_of(kind: str, rows: int, buffers: tuple[bytes, bytes, bytes]) -> pa.Ar
     return pa.Array.from_buffers(TYPES[kind], rows, [validity, values])
 
 
-def _placed(part: Part, rows: int) -> list[pa.Array]:
-    common = (part.source, part.log, part.partition)
-    return [pa.repeat(pa.scalar(value, TYPES[kind]), rows) for value, (_, kind) in zip(common, PLACE, strict=True)]
+def _placed(place: tuple[str, str, int], rows: int) -> list[pa.Array]:
+    return [pa.repeat(pa.scalar(value, TYPES[kind]), rows) for value, (_, kind) in zip(place, PLACE, strict=True)]
+
+
+def written(place: tuple[str, str, int], rows: pa.RecordBatch) -> bytes:
+    """Rows of a partition without its source, log and number, as a stream of Arrow with them."""
+    whole = pa.RecordBatch.from_arrays([*_placed(place, rows.num_rows), *rows.columns], schema=ARROW_SCHEMA)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ARROW_SCHEMA) as stream:
+        stream.write_batch(whole)
+    return bytes(sink.getvalue())
 
 
 def unreadable(part: Part, reason: str) -> pa.RecordBatch:
@@ -59,11 +67,11 @@ def rows_of(
 
 def batches_of(part: Part, rows: _rota.AuditRows) -> Iterator[pa.RecordBatch]:
     """The rows of an open part."""
-    kinds = [kind for _, kind in _rota.audit_columns()]
+    kinds, place = [kind for _, kind in _rota.audit_columns()], (part.source, part.log, part.partition)
     while (read := rows.next_columns()) is not None:
         count, columns = read
         arrays = [array_of(kind, count, buffers) for kind, buffers in zip(kinds, columns, strict=True)]
-        yield pa.RecordBatch.from_arrays([*_placed(part, count), *arrays], schema=ARROW_SCHEMA)
+        yield pa.RecordBatch.from_arrays([*_placed(place, count), *arrays], schema=ARROW_SCHEMA)
 
 
 def buffers_of(batch: pa.RecordBatch) -> list[tuple[bytes, bytes, bytes, int]]:

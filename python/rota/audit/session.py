@@ -49,6 +49,8 @@ SETTINGS = {
     # Instead of sorting both sides of a join although one is small.
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
     "spark.sql.session.timeZone": "UTC",
+    # Instead of sorting rows by day before they are written.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
     # Else no filter is handed to the format `rota`.
     "spark.sql.python.filterPushdown.enabled": "true",
 }

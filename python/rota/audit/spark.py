@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from rota.audit import folds, report, tables, views
 from rota.audit.audit import Audit, Timing, Wanted, assembled, audit, of_copies
 from rota.audit.engines import Partitions, Result, Say, Task, run
-from rota.audit.hadoop import Site, Target, spark_path
+from rota.audit.hadoop import Site
 from rota.audit.remote import BYTES_A_RECORD, RemotePartition, in_order, results_of, rows_at
 from rota.audit.rows import SPARK_SCHEMA, rows_of
 from rota.audit.session import fit
+from rota.audit.stores import Format, Store, check_place, store_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,34 +167,43 @@ class Logs(NamedTuple):
         return _rows(spark, len(remote), lambda number: rows_at(remote[number], site))
 
 
-def read_rows(spark: SparkSession, output: Target, logs: Logs) -> DataFrame:
-    """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
-    target = spark_path(output / "events")
+def read_rows(spark: SparkSession, store: Store, logs: Logs) -> DataFrame:
+    """All rows of the logs, kept in `events`, where queries read only the columns that they need."""
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
-    files = views.numbered(logs.rows(spark)).coalesce(max(1, min(len(logs.parts) + len(logs.remote), tasks)))
-    files.write.mode("overwrite").parquet(target)
-    return spark.read.schema(files.schema).parquet(target)
+    rows = views.keyed(logs.rows(spark)).coalesce(max(1, min(len(logs.parts) + len(logs.remote), tasks)))
+    return views.numbered(store.replace("events", rows))
 
 
 def audit_with_tables(
-    spark: SparkSession, wanted: Wanted, logs: Logs, progress: Say = lambda _: None, page: Path | None = None
+    spark: SparkSession,
+    wanted: Wanted,
+    logs: Logs,
+    progress: Say = lambda _: None,
+    page: Path | None = None,
+    kept_as: Format = Format.parquet,
 ) -> Audit:
-    """Check the logs, write the tables to `wanted.output`, and a report to `page` if there is one."""
+    """Check the logs, write the tables to `wanted.output`, and a report to `page` if there is one.
+
+    Raises StoreError, at once if the tables cannot be written there.
+    """
+    store = store_of(spark, wanted.output, kept_as)
+    check_place(wanted.output, kept_as, None)
     engine = SparkEngine(spark, keeps_causes=True)
     found = logs.audited(wanted, engine, progress)
     progress("writing the tables")
     fit(spark, logs.records)
-    rows = read_rows(spark, wanted.output, logs)
+    rows = read_rows(spark, store, logs)
     rows.createOrReplaceTempView("all_rows")
     if wanted.group is not None:
         names = spark.createDataFrame([(name,) for name in found.group_ids], "`group` string")
         rows = rows.join(names.hint("broadcast"), "group", "left_semi")
     rows.createOrReplaceTempView("rows")
-    try:
-        views.define(spark, wanted.output)
-        tables.write(spark, wanted.output, found.verdicts, found.coverage, engine.causes())
-    finally:
-        views.forget(wanted.output)
-    if page is not None:
-        report.write(spark, found, page)
+    with store.fitting():
+        try:
+            views.define(spark, wanted.output)
+            tables.write(spark, wanted.output, store, found.verdicts, found.coverage, engine.causes())
+        finally:
+            views.forget(wanted.output)
+        if page is not None:
+            report.write(spark, found, page)
     return found

@@ -10,11 +10,13 @@ from rota import _rota
 from rota.audit.coverage import Line
 from rota.audit.hadoop import Target, spark_path
 from rota.audit.logs import JOURNAL
+from rota.audit.stores import Store
 from rota.audit.verdict import Verdict
+from rota.audit.views import KEPT_IN, keyed
 from rota.journal import JOURNAL_DIRECTORY
 
 # `names` says what the numbers of the views stand for.
-NAMES = "source, log, partition, `group`"
+NAMES = "source, log, partition, `group`, partition_key, group_key"
 
 # The groups' records one after the other, before it is said why they came to be.
 VERSIONS = f"""SELECT {NAMES}, generation, leader, protocol, at_ms AS from_ms,
@@ -43,8 +45,8 @@ TABLES: dict[str, str] = {
           first(client, true) AS client, min(generation) AS first_generation, max(generation) AS last_generation,
           min(at_ms) AS first_ms, max(at_ms) AS last_ms
         FROM members JOIN names USING (place, gid) GROUP BY {NAMES}, life, member""",
-    "ownership": f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.topic, a.topic_partition, a.member,
-          g.from_ms, g.to_ms
+    "ownership": f"""SELECT a.source, a.log, a.partition, a.`group`, a.partition_key, a.group_key,
+          a.generation, a.topic, a.topic_partition, a.member, g.from_ms, g.to_ms
         FROM (SELECT {NAMES}, generation, topic, topic_partition, member, offset
               FROM assigned JOIN names USING (place, gid)) a
         JOIN generations g
@@ -52,15 +54,14 @@ TABLES: dict[str, str] = {
             AND a.generation = g.generation""",
     "commits": f"""SELECT {NAMES}, topic, topic_partition, committed, at_ms, offset
         FROM durable_offsets JOIN names USING (place, gid)""",
-    "lag": """SELECT c.log, c.`group`, c.topic, c.topic_partition, c.committed, e.end_offset,
+    "lag": """SELECT c.log, c.`group`, c.group_key, c.topic, c.topic_partition, c.committed, e.end_offset,
           e.end_offset - c.committed AS lag
-        FROM (SELECT log, `group`, topic, topic_partition, max_by(committed, offset) AS committed FROM commits
-              WHERE source = 'offsets' GROUP BY log, `group`, topic, topic_partition) c
+        FROM (SELECT log, `group`, group_key, topic, topic_partition, max_by(committed, offset) AS committed
+              FROM commits
+              WHERE source = 'offsets' GROUP BY log, `group`, group_key, topic, topic_partition) c
         JOIN end_offsets e USING (log, topic, topic_partition) WHERE c.committed IS NOT NULL""",
 }
 
-CAUSES = "causes"
-"""The directory of the causes of generations."""
 END_OFFSETS = "log string, topic string, topic_partition int, end_offset bigint"
 
 
@@ -77,25 +78,32 @@ def end_offsets(logs: set[str]) -> list[tuple[str, str, int, int]]:
 
 
 def write(
-    spark: SparkSession, output: Target, verdicts: list[Verdict], coverage: list[Line], causes: DataFrame
+    spark: SparkSession,
+    output: Target,
+    store: Store,
+    verdicts: list[Verdict],
+    coverage: list[Line],
+    causes: DataFrame,
 ) -> None:
-    """Write the tables beside `events`, as Parquet; each stays a view of its name."""
+    """Write the tables beside `events`; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
-    spark.sql("SELECT DISTINCT place, gid, log, partition, `group` FROM rows").createOrReplaceTempView("names")
+    spark.sql(
+        "SELECT DISTINCT place, gid, log, partition, `group`, partition_key, group_key FROM rows"
+    ).createOrReplaceTempView("names")
     spark.sql(VERSIONS).createOrReplaceTempView("versions")
-    causes.coalesce(1).write.mode("overwrite").parquet(spark_path(output / CAUSES))
-    spark.read.parquet(spark_path(output / CAUSES)).createOrReplaceTempView("causes")
+    kept = spark_path(output / KEPT_IN / "causes")
+    causes.coalesce(1).write.mode("overwrite").parquet(kept)
+    spark.read.parquet(kept).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():
-        target = spark_path(output / name)
-        spark.sql(sql).coalesce(1).write.mode("overwrite").parquet(target)
-        spark.read.parquet(target).createOrReplaceTempView(name)
-    spark.createDataFrame(verdicts, VERDICTS).coalesce(1).write.mode("overwrite").parquet(
-        spark_path(output / "verdicts")
-    )
-    spark.createDataFrame(coverage, COVERAGE).coalesce(1).write.mode("overwrite").parquet(
-        spark_path(output / "coverage")
-    )
+        store.replace(name, spark.sql(sql).coalesce(1)).createOrReplaceTempView(name)
+    store.replace("verdicts", verdict_rows(spark, verdicts).coalesce(1))
+    store.replace("coverage", spark.createDataFrame(coverage, COVERAGE).coalesce(1))
+
+
+def verdict_rows(spark: SparkSession, verdicts: list[Verdict]) -> DataFrame:
+    """Verdicts as their table has them."""
+    return keyed(spark.createDataFrame(verdicts, VERDICTS))
 
 
 VERDICTS = (

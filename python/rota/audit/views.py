@@ -1,7 +1,7 @@
 """Views over the rows of logs that the tables are written in: records that became durable, and lives of groups.
 
 `all_rows` are whole logs, `rows` those of the groups that are asked about, both as `numbered` makes them: rows are
-sorted and joined by numbers.
+sorted and joined by numbers. What is kept has keys instead, which are the same in every audit.
 """
 
 from __future__ import annotations
@@ -53,19 +53,25 @@ KEPT_IN = "views"
 KEPT = ("newer", "appends", "records", "lived")
 
 
+def keyed(rows: DataFrame) -> DataFrame:
+    """Rows with the keys of the partition of a log and of the group, which are the same in every audit."""
+    key = "left(sha2(concat_ws(chr(0), source, log, {}), 256), 32)"
+    of_group = f"CASE WHEN `group` IS NOT NULL THEN {key.format('`group`')} END AS group_key"
+    return rows.selectExpr("*", f"{key.format('CAST(partition AS STRING)')} AS partition_key", of_group)
+
+
 def numbered(rows: DataFrame) -> DataFrame:
-    """Rows with the numbers that the views know them by: `place` of the partition of a log, `gid` of the group, `run`
-    of entries of a journal that are numbered as they lie, and `pos`, which orders the rows of a partition.
+    """Rows with the numbers that the views know them by: `place` of the partition of a log, `gid` of the group, and
+    `pos`, which orders the rows of a partition.
 
     `place` and `gid` are hashes of 64 bits, salted so that a client cannot choose names with equal hashes.
     """
-    # There are names that xxhash64 maps to one number with any salt; none are known for SHA-256.
+    # There are names that xxhash64 maps to one number with any salt; none are known for SHA-256, which keys are of.
     salt = secrets.randbits(62)
     return rows.selectExpr(
         "*",
-        f"xxhash64({salt}L, partition, log, source) AS place",
-        f"CASE WHEN `group` IS NOT NULL THEN xxhash64({salt}L, sha2(`group`, 256), log, source) END AS gid",
-        "offset - sequence AS run",
+        f"xxhash64({salt}L, partition_key) AS place",
+        f"CASE WHEN group_key IS NOT NULL THEN xxhash64({salt}L, group_key) END AS gid",
         "offset * 1048576 + part AS pos",
     )
 

@@ -69,6 +69,17 @@ def advanced(
     return found, Remembered(fold.state(), known.coordinator, known.behind), fold.group_states()
 
 
+def new_rows(source: str, known: Remembered, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Those that were not there before, without the entries that only the replay reads."""
+    import pyarrow.compute as pc
+
+    fold = _rota.AuditFold(source == JOURNAL, False)
+    if known.place is not None:
+        fold.resume(known.place)
+    is_new = pc.greater_equal(rows.column("offset"), fold.next_offset)
+    return rows.filter(pc.and_(is_new, pc.not_equal(rows.column("kind"), "entry")))
+
+
 def _replay(known: Remembered) -> _rota.JournalReplay | None:
     if known.coordinator == b"":
         return None

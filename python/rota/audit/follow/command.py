@@ -17,14 +17,16 @@ import typer
 from rota import interrupts
 from rota.audit.checks import VIOLATION
 from rota.audit.command import findings, skipped, told, told_trouble
+from rota.audit.stores import Format
 from rota.exits import MISUSED, complain, existing_directory, fail
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rota.audit.audit import Audit, Wanted
     from rota.audit.follow.broker import Broker
-    from rota.audit.follow.query import Told
+    from rota.audit.follow.query import Tables, Told
     from rota.audit.hadoop import Target
     from rota.audit.on_spark import Where
     from rota.audit.verdict import Verdict
@@ -110,6 +112,7 @@ def follow(
     verbose: bool = False,
     fail_on: str = VIOLATION,
     live: From | None = None,
+    kept_as: Format = Format.parquet,
 ) -> int:
     """Follow logs; gives the exit code."""
     from rota.audit.audit import Audit, Merging, Unreadable, is_wanted
@@ -136,6 +139,8 @@ def follow(
     kept = checkpoint_of(checkpoint, output)
     if kept is not None and not is_url(kept):
         _check(Path(kept).absolute(), live)
+        if output is None or not is_url(output):
+            _check_tables(None if output is None else Path(output).absolute(), Path(kept).absolute(), kept_as)
     if live is not None:
         live.check()
     started = where.started(0, verbose)
@@ -144,11 +149,14 @@ def follow(
         _check(place, live)
         for one in query.kept(place):
             merging.is_new(one)
+        target = None if output is None else target_of(spark, output)
+        follower = _check_tables(target, place, kept_as)
+        tables = None if target is None else _tables(spark, target, follower, kept_as)
         said = Said(Path(scratch) / "said")
         logs = wanted.paths if live is None else live.broker(said.path)
         ways = {} if live is None else {"worded": live.worded}
         with stopped() as stop:
-            _run(query.started(spark, logs, place, tell, once, **ways), stop, said)
+            _run(query.started(spark, logs, place, tell, once, tables=tables, **ways), stop, said)
             if stop.is_set():
                 # To stop Spark takes seconds. The checkpoint holds what has been seen, as after a kill.
                 exit_code = _ended(found)
@@ -168,6 +176,26 @@ def _check(place: Target, live: From | None) -> None:
         fail(MISUSED, str(error))
     except OSError as error:
         fail(MISUSED, f"the checkpoint is {error}; give a directory that can be written")
+
+
+def _check_tables(output: Target | None, checkpoint: Target, kept_as: Format) -> str:
+    """The id of the checkpoint. Ends with exit code 2 unless it may append to the tables."""
+    from rota.audit.on_spark import ending_with_reason
+    from rota.audit.stores import check_follower
+
+    with ending_with_reason():
+        return check_follower(output, kept_as, checkpoint)
+
+
+def _tables(spark: SparkSession, output: Target, follower: str, kept_as: Format) -> Tables:
+    """What each batch is appended to. Ends with exit code 2 if that cannot be."""
+    from rota.audit.follow.query import Tables
+    from rota.audit.on_spark import ending_with_reason
+    from rota.audit.stores import store_of
+
+    with ending_with_reason():
+        store = store_of(spark, output, kept_as)
+    return Tables(store, follower)
 
 
 def _run(query: StreamingQuery, stop: threading.Event, said: Said) -> None:

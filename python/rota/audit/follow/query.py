@@ -13,23 +13,51 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from rota.audit.audit import Unreadable, verdict_of
-from rota.audit.follow.advancing import FORMAT, SKIPPED, CheckpointError, Remembered, advanced
+from rota.audit.follow.advancing import FORMAT, SKIPPED, CheckpointError, Remembered, advanced, new_rows
 from rota.audit.follow.broker import Broker
 from rota.audit.hadoop import Target, spark_path
 from rota.audit.logs import UNREADABLE
 from rota.audit.promises import Finding
-from rota.audit.rows import ARROW_SCHEMA, PLACE
+from rota.audit.rows import ARROW_SCHEMA, PLACE, SPARK_SCHEMA, written
+from rota.audit.stores import Store
+from rota.audit.tables import verdict_rows
 from rota.audit.verdict import Verdict
+from rota.audit.views import keyed
 
 KEY = ("source", "log", "partition")
 ROWS = pa.schema(list(ARROW_SCHEMA)[len(PLACE) :])
 FOUND = (
     "source string, log string, partition int, name string, `group` string, generation int, first_offset bigint,"
-    " last_offset bigint, at_ms bigint, members array<string>, witness string"
+    " last_offset bigint, at_ms bigint, members array<string>, witness string, rows binary"
 )
+"""`rows`: no finding, but the new rows of a partition, as Arrow writes them."""
 # Of each partition in one batch: a task keeps the rows of so much in memory.
 BATCH_BYTES = 4 << 20
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+NO_FINDING = dict.fromkeys(Finding._fields)
+
+
+class Tables(NamedTuple):
+    """The tables that each batch is appended to."""
+
+    store: Store
+    follower: str
+    """The id of the checkpoint."""
+
+    def append(self, found: DataFrame, verdicts: list[Verdict], batch: int) -> None:
+        """Add what a batch has, unless that was done before."""
+        rows = found.where("rows IS NOT NULL").select("rows").mapInArrow(_rows, SPARK_SCHEMA)
+        self.store.append("events", keyed(rows), self.follower, batch)
+        if verdicts:
+            self.store.append("verdicts", verdict_rows(found.sparkSession, verdicts), self.follower, batch)
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for kept in batch.column(0):
+            yield from pa.ipc.open_stream(kept.as_buffer())
 
 
 class Skipped(NamedTuple):
@@ -45,6 +73,9 @@ Worded = Callable[[Verdict], Verdict]
 
 class Follower(StatefulProcessor):
     """Remembers a partition and its groups from one batch to the next."""
+
+    def __init__(self, gives_rows: bool) -> None:
+        self.gives_rows = gives_rows
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Where it is kept: a partition in one value, its groups one by one."""
@@ -64,9 +95,12 @@ class Follower(StatefulProcessor):
             None if coordinator is None else bytes(coordinator),
             [bytes(entry) for entry in behind or ()],
         )
-        found, known, groups = advanced(key[0], known, group, batch_of(rows))
+        place, batch = dict(zip(KEY, key, strict=True)), batch_of(rows)
+        if self.gives_rows and (new := new_rows(key[0], known, batch)).num_rows:
+            yield Row(**place, **NO_FINDING, rows=written(key, new))
+        found, known, groups = advanced(key[0], known, group, batch)
         for finding in found:
-            yield Row(**dict(zip(KEY, key, strict=True)), **finding._asdict())
+            yield Row(**place, **finding._asdict(), rows=None)
         self.partition.update((known.place, known.coordinator, known.behind))
         for name, remembered in groups:
             self.groups.updateValue((name,), (remembered,))
@@ -103,22 +137,37 @@ class Verdicts:
     """Files with a verdict a line, one for each batch that found something: each batch counts once."""
 
     def __init__(
-        self, directory: Target, tell: Callable[[Told], None], worded: Worded = lambda verdict: verdict
+        self,
+        directory: Target,
+        tell: Callable[[Told], None],
+        worded: Worded = lambda verdict: verdict,
+        tables: Tables | None = None,
     ) -> None:
         self.directory = directory
         self.tell = tell
         self.worded = worded
+        self.tables = tables
 
     def add(self, found: DataFrame, batch: int) -> None:
         """A batch, which Spark gives again if it does not know that it was done."""
         target = self.directory / f"{batch:012}.jsonl"
         if target.exists():
             return
-        rows = found.orderBy(*KEY, "last_offset", "name").collect()
+        # More than one query of it would fold it more than once.
+        found.persist()
+        try:
+            self._add(found, batch, target)
+        finally:
+            found.unpersist()
+
+    def _add(self, found: DataFrame, batch: int, target: Target) -> None:
+        rows = found.where("rows IS NULL").drop("rows").orderBy(*KEY, "last_offset", "name").collect()
         for row in rows:
             if row.name == SKIPPED:
                 self.tell(Skipped(row.witness, row.generation))
         told = [told_of(row, self.worded) for row in rows if row.name != SKIPPED]
+        if self.tables is not None:
+            self.tables.append(found, [one for one in told if isinstance(one, Verdict)], batch)
         if not told:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -162,6 +211,7 @@ def started(
     tell: Callable[[Told], None],
     once: bool = False,
     worded: Worded = lambda verdict: verdict,
+    tables: Tables | None = None,
 ) -> StreamingQuery:
     """Begin to follow logs, at paths or of a broker, behind what the checkpoint says has been seen.
 
@@ -178,9 +228,9 @@ def started(
         loaded = reading.load("\n".join(map(str, logs)))
     rows = loaded.select(*KEY, *ROWS.names)
     found = rows.groupBy(*KEY).transformWithState(
-        statefulProcessor=Follower(), outputStructType=FOUND, outputMode="Append", timeMode="None"
+        statefulProcessor=Follower(tables is not None), outputStructType=FOUND, outputMode="Append", timeMode="None"
     )
-    verdicts = Verdicts(checkpoint / "verdicts", tell, worded)
+    verdicts = Verdicts(checkpoint / "verdicts", tell, worded, tables)
     writer = found.writeStream.outputMode("append").foreachBatch(verdicts.add)
     writer = writer.option("checkpointLocation", spark_path(checkpoint / "spark"))
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()

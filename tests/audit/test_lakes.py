@@ -1,0 +1,249 @@
+"""`rota audit --format`: the tables as Parquet, of Delta Lake and of Apache Iceberg, read back by other libraries."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
+from typer.testing import CliRunner
+
+from rota.audit.stores import (
+    DATED,
+    PACKAGE_OF,
+    Format,
+    StoreError,
+    check_follower,
+    check_place,
+    identity_of,
+    settings_of,
+)
+from rota.cli import app
+from tests.audit.test_follow import grown
+
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
+needs_java = pytest.mark.java
+
+ROOT = Path(__file__).parents[2]
+SPARK_OF_DELTA = "4.2.0"
+"""The newest one that there is a Delta Lake for."""
+PACKAGES = {kept_as: package.split()[0] for kept_as, package in PACKAGE_OF.items()}
+PARTITIONS = ds.partitioning(pa.schema([("batch", pa.int64()), ("day", pa.date32())]), flavor="hive")
+ALL = [*DATED, "lag", "coverage"]
+DIES = """
+import os, signal
+from rota.audit.stores import Store
+from rota.audit.__main__ import run
+
+append, left = Store.append, [{appends}]
+
+def dying(*arguments):
+    append(*arguments)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Store.append = dying
+run()
+"""
+Row = tuple[tuple[str, Any], ...]
+
+
+@pytest.fixture(scope="session")
+def older_spark() -> Path:
+    """A directory with the version of Spark that Delta Lake is for. Skips the test where it is out of reach."""
+    place = ROOT / "build" / f"spark-{SPARK_OF_DELTA}"
+    if not place.exists():
+        installed = place.with_suffix(f".{os.getpid()}")
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed)]
+        ended = subprocess.run([*install, f"pyspark=={SPARK_OF_DELTA}"], check=False, capture_output=True, text=True)
+        if ended.returncode:
+            pytest.skip(f"pyspark {SPARK_OF_DELTA} is out of reach: {ended.stderr}")
+        installed.rename(place)
+    return place
+
+
+@pytest.fixture(params=list(Format))
+def kept_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Format:
+    kept_as = Format(request.param)
+    if kept_as == Format.delta:
+        monkeypatch.setenv("PYTHONPATH", str(request.getfixturevalue("older_spark")))
+    return kept_as
+
+
+def run(program: list[str], kept_as: Format, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`rota audit` with a format. Skips the test where Maven's packages are out of reach."""
+    command = [sys.executable, *program, *map(str, arguments), "--master", "local[1]", "--format", kept_as]
+    command += ["--packages", PACKAGES[kept_as]] if kept_as in PACKAGES else []
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    if "unresolved dependenc" in ended.stderr:
+        pytest.skip(f"{PACKAGES[kept_as]} is out of reach")
+    return ended
+
+
+def of_parquet(table: Path) -> pa.Table:
+    return ds.dataset(table, format="parquet", partitioning=PARTITIONS).to_table()
+
+
+def of_delta(table: Path) -> pa.Table:
+    return DeltaTable(table).to_pyarrow_table()
+
+
+def of_iceberg(table: Path) -> pa.Table:
+    newest = (table / "metadata" / "version-hint.text").read_text().strip()
+    return StaticTable.from_metadata(str(table / "metadata" / f"v{newest}.metadata.json")).scan().to_arrow()
+
+
+READ: dict[Format, Callable[[Path], pa.Table]] = {
+    Format.parquet: of_parquet,
+    Format.delta: of_delta,
+    Format.iceberg: of_iceberg,
+}
+
+
+def rows(kept_as: Format, table: Path) -> Counter[Row]:
+    """The rows of a table with how often they are there. An empty list of a column is no None."""
+    found = READ[kept_as](table)
+    return Counter(
+        tuple(
+            (name, tuple(value) if isinstance(value, list) else value)
+            for name, value in sorted(row.items())
+            if name != "batch" and not (name == "day" and table.name not in DATED)
+        )
+        for row in found.to_pylist()
+    )
+
+
+def tables_of(tables: Path, log: Path, name: str) -> Counter[Row]:
+    """The rows of one log in the tables of the audit of all logs, which are Parquet."""
+    return Counter(
+        {row: count for row, count in rows(Format.parquet, tables / name).items() if ("log", str(log)) in row}
+    )
+
+
+@needs_java
+def test_tables_of_every_format_have_the_same_rows_after_a_second_run(
+    kept_as: Format, planted_kafka: Path, found: object, tables: Path, tmp_path: Path
+) -> None:
+    assert found
+    for _ in range(1 if kept_as == Format.parquet else 2):  # the second one replaces all
+        ended = run(["-m", "rota", "audit"], kept_as, planted_kafka, "--output", tmp_path / "tables")
+        assert ended.returncode == 1, ended.stderr
+    for name in ALL:
+        expected = tables_of(tables, planted_kafka, name)
+        assert expected or name == "lag"
+        assert rows(kept_as, tmp_path / "tables" / name) == expected, name
+    other = next(other for other in Format if other != kept_as)
+    with pytest.raises(StoreError, match=f"give --format {kept_as}, or another --output"):
+        check_place(tmp_path / "tables", other, None)
+
+
+@needs_java
+def test_a_batch_that_is_killed_and_runs_again_is_there_once(
+    kept_as: Format, planted_kafka: Path, found: object, tables: Path, tmp_path: Path
+) -> None:
+    assert found
+    data, output = tmp_path / "planted", tmp_path / "tables"
+    grown(planted_kafka, data, 0.9)
+    once: list[str | Path] = [data, "--follow", "--once", "--json", "--output", output]
+    for appends in (2,) if kept_as == Format.parquet else (1, 2):  # events alone; events and verdicts
+        died = run(["-c", DIES.format(appends=appends)], kept_as, *once)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+    before = rows(kept_as, output / "events")
+    assert (before.total() > 0, (output / "checkpoint" / "verdicts").exists()) == (True, False)
+    again = run(["-m", "rota.audit"], kept_as, *once)
+    assert again.returncode == 1, again.stderr
+    assert rows(kept_as, output / "events") == before
+    grown(planted_kafka, data, 1)
+    last = run(["-m", "rota.audit"], kept_as, *once)
+    assert last.returncode in {0, 1}, last.stderr
+    for name, without in (("events", ()), ("verdicts", ("also", "reproduce"))):
+        told = renamed(rows(kept_as, output / name), str(data), str(planted_kafka), without)
+        assert told == renamed(tables_of(tables, planted_kafka, name), "", "", without), name
+
+
+def renamed(found: Counter[Row], old: str, new: str, without: tuple[str, ...]) -> Counter[Row]:
+    """Rows as they are of a log at another place, without the keys, which are of the place, too."""
+    without = (*without, "group_key", "partition_key")
+    return Counter(
+        tuple((name, new if value == old else value) for name, value in row if name not in without)
+        for row in found.elements()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--format", "delta"], "--format is `delta`: give --output, where the tables are written"),
+        (["--format", "orc", "--output", "t"], "--format is `orc`: give one of parquet, delta, iceberg"),
+        (
+            ["--format", "delta", "--output", "t", "--packages", "io.delta:delta-spark_3.5_2.12:4.0.0"],
+            "it is for Spark 3.5, this is Spark",
+        ),
+        (
+            ["--format", "iceberg", "--output", "t", "--engine", "local"],
+            "--engine is `local`: --output needs Spark, leave out --engine",
+        ),
+    ],
+)
+def test_a_format_that_cannot_be_written_is_refused_before_spark_starts(
+    options: list[str], says: str, kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["audit", str(kafka), *options])
+    assert (ended.exit_code, says in ended.output) == (2, True), ended.output
+
+
+@needs_java
+@pytest.mark.parametrize("lacking", [Format.delta, Format.iceberg])
+def test_a_format_without_its_package_is_refused_before_the_audit(lacking: Format, kafka: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rota", "audit", str(kafka), "--output", str(tmp_path), "--format", lacking]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    says = f"rota: --format is `{lacking}`: Spark lacks its package: give --packages {PACKAGES[lacking]}"
+    assert (ended.returncode, ended.stdout, says in ended.stderr) == (2, "", True), ended.stderr
+
+
+def test_tables_are_not_written_to_by_another_command(tmp_path: Path) -> None:
+    one, other = identity_of(tmp_path / "one"), identity_of(tmp_path / "other")
+    assert (one == other, identity_of(tmp_path / "one") == one) == (False, True)
+    check_place(tmp_path / "tables", Format.parquet, one)
+    (tmp_path / "tables" / "events").mkdir(parents=True)
+    with pytest.raises(StoreError, match="its tables are of an audit of whole logs: give another --output"):
+        check_place(tmp_path / "tables", Format.parquet, one)
+    (tmp_path / "tables" / "followed").write_text(one)
+    check_place(tmp_path / "tables", Format.parquet, one)
+    with pytest.raises(StoreError, match="of another --checkpoint: give that one"):
+        check_place(tmp_path / "tables", Format.parquet, other)
+    with pytest.raises(StoreError, match="--follow appends to its tables: give another --output"):
+        check_place(tmp_path / "tables", Format.parquet, None)
+
+
+def test_a_checkpoint_goes_on_with_its_tables_only(tmp_path: Path) -> None:
+    checkpoint, output = tmp_path / "seen", tmp_path / "tables"
+    assert check_follower(None, Format.parquet, checkpoint) == identity_of(checkpoint)
+    for _ in range(2):
+        assert check_follower(output, Format.parquet, checkpoint) == identity_of(checkpoint)
+    with pytest.raises(StoreError, match=f"`{checkpoint}` appends to the tables of `{output}`: give --output"):
+        check_follower(None, Format.parquet, checkpoint)
+    output.rename(tmp_path / "moved")
+    with pytest.raises(StoreError, match="are gone: follow from the beginning with another --checkpoint"):
+        check_follower(output, Format.parquet, checkpoint)
+    for place in ("moved", "new", "new"):
+        assert check_follower(tmp_path / place, Format.parquet, checkpoint) == identity_of(checkpoint)
+
+
+def test_settings_that_are_given_stay() -> None:
+    given = {"spark.sql.extensions": "a.B", "spark.sql.catalog.spark_catalog": "c.D"}
+    both = "a.B,io.delta.sql.DeltaSparkSessionExtension"
+    assert settings_of(Format.delta, given) == {**given, "spark.sql.extensions": both}
+    assert settings_of(Format.parquet, given) == {}
