@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +24,24 @@ from tests.audit.conftest import NEWER_KIND
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
+
+# What of a browser the script of a report uses.
+DOCUMENT = """
+const given = JSON.parse(process.argv[1]);
+const elements = given.names.map(([group, isListed]) => ({dataset: {group}, isListed, hidden: false}));
+const parts = {input: {value: "", addEventListener: (_, act) => { parts.act = act; }}, output: {}};
+const paragraph = {hidden: true, querySelector: (name) => parts[name]};
+const document = {
+  getElementById: (id) => ({search: paragraph})[id],
+  querySelectorAll: (which) => ({"[data-group]": elements, "tr.group": elements.filter((one) => one.isListed)})[which],
+};
+"""
+TYPED = """
+parts.input.value = given.wanted;
+parts.act();
+const shown = elements.map((one) => !one.hidden);
+console.log(JSON.stringify({shown, field: !paragraph.hidden, count: parts.output.textContent}));
+"""
 
 KINDS = [*records.FAULTS, *journal.FAULTS]
 
@@ -163,6 +183,28 @@ def test_the_report_is_one_file_with_plots_and_verdicts(found: Audit, spark: Spa
     assert page.count("<svg") >= 2 * 10
     assert all(f"<td>{verdict.name}</td>" in page for verdict in found.verdicts)
     assert "who owned which partition" in page
-    assert "<script" not in page
-    assert "http" not in page
-    ElementTree.fromstring(re.sub("<!doctype html>|<meta[^>]*>", "", page))
+    assert not re.search(r"http|src=|@import|url\(", page)
+    parsed = ElementTree.fromstring(re.sub("<!doctype html>|<meta[^>]*>", "", page))
+    groups = [one for one in parsed.iter() if "data-group" in one.attrib]
+    listed = [one.attrib["data-group"] for one in groups if one.get("class") == "group"]
+    assert {"payments", "group-0-0", "newer-0-0"} <= set(listed)
+    assert {one.tag for one in groups} == {"tr", "section"}
+    blamed = {verdict.group for verdict in found.verdicts if verdict.group}
+    assert blamed <= {one.attrib["data-group"] for one in groups if one.get("class") == "violation"} | set(listed)
+    # Without scripts all of them are there, and no field.
+    assert [one.get("id") for one in parsed.iter() if "hidden" in one.attrib] == ["search"]
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node to run the script of the report")
+    script = parsed.find(".//script")
+    assert script is not None
+    names = [(one.attrib["data-group"], one.get("class") == "group") for one in groups]
+    for wanted in ("", " GROUP-0 "):
+        expected = {name for name, _ in names if wanted.strip().lower() in name}
+        given = json.dumps({"names": names, "wanted": wanted})
+        ended = subprocess.run([node, "-e", f"{DOCUMENT}{script.text}{TYPED}", given], capture_output=True, check=True)
+        told = json.loads(ended.stdout)
+        shown = [name in expected for name, _ in names]
+        assert told["shown"] == shown, wanted
+        counted = sum(name in expected for name in listed)
+        assert (told["field"], told["count"]) == (True, f"{counted} of {len(listed)}")

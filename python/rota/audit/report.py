@@ -1,4 +1,7 @@
-"""An audit as one HTML file: verdicts, and of each group who owned what when, its rebalances, its lag. No scripts."""
+"""An audit as one HTML file: verdicts, all groups, and of some who owned what when, their rebalances, their lag.
+
+A script looks groups up; without it the page is the same list.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from rota.audit.command import findings, shown_time
 from rota.why import words
 
 GROUPS_SHOWN, BARS_SHOWN, VERDICTS_SHOWN = 20, 2_000, 500
+GROUPS_LISTED = 10_000
 WIDTH, LABEL, LINE = 960, 220, 18
 MEMBERS_NAMED, LEGEND_COLUMNS = 24, 3
 # What there is to see of the last generation.
@@ -25,7 +29,29 @@ body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; 
 table { border-collapse: collapse; margin: 1em 0; }
 td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top; }
 th { background: #f2f2f2; } .violation { background: #fbe3e0; } td:nth-child(2) { white-space: nowrap; }
+[hidden] { display: none; } input { font: inherit; width: 24em; }
 svg { display: block; margin: .5em 0 1.5em; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
+"""
+
+
+SEARCH = (
+    "<p id='search' hidden='hidden'><label>Group: <input type='search' placeholder='part of its id'/></label>"
+    " <output></output></p>"
+)
+# Without the characters that are markup.
+SCRIPT = """
+const search = document.getElementById("search");
+const [field, count] = [search.querySelector("input"), search.querySelector("output")];
+const filter = () => {
+  const wanted = field.value.trim().toLowerCase();
+  for (const one of document.querySelectorAll("[data-group]"))
+    one.hidden = !one.dataset.group.toLowerCase().includes(wanted);
+  const listed = Array.from(document.querySelectorAll("tr.group"));
+  count.textContent = `${listed.filter((one) => !one.hidden).length} of ${listed.length}`;
+};
+field.addEventListener("input", filter);
+search.hidden = false;
+filter();
 """
 
 
@@ -46,11 +72,18 @@ def _clock(at_ms: int | None) -> str:
     return shown_time(at_ms).replace("T", " ").removesuffix("+00:00")
 
 
-def _table(head: Iterable[str], rows: Iterable[tuple[str, Sequence[object]]]) -> str:
+def _table(head: Iterable[str], rows: Iterable[tuple[str, Sequence[object]]], group_in: int | None = None) -> str:
+    """`group_in`: the column of the group's id, by which rows are looked up."""
     cells = "".join(
-        f"<tr class='{kind}'>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for kind, row in rows
+        f"<tr class='{kind}'{'' if group_in is None else _of_group(str(row[group_in]))}>"
+        f"{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>"
+        for kind, row in rows
     )
     return f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>{cells}</table>"
+
+
+def _of_group(name: str) -> str:
+    return f" data-group='{escape(name)}'"
 
 
 def _svg(lines: int, body: str, title: str) -> str:
@@ -126,14 +159,15 @@ def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) 
         ("", [each.generation, _clock(each.from_ms), words.short(each.leader or ""), each.protocol or "", cause(each)])
         for each in generations[-50:]
     ]
-    parts = [f"<h3>{escape(row.group)} ({row.source})</h3>", rebalances_plot(generations, span)]
+    parts = [f"<section{_of_group(row.group)}><h3>{escape(row.group)} ({row.source})</h3>"]
+    parts.append(rebalances_plot(generations, span))
     if owned:
         parts.append(ownership_plot(owned, span))
     parts.append(_table(("generation", "from (UTC)", "leader", "protocol", "why, and who came and went"), shown))
     if lags:
         far = [("", [f"{at.topic}-{at.topic_partition}", at.committed, at.end_offset, at.lag]) for at in lags]
         parts.append(_table(("partition", "committed", "end", "lag"), far))
-    return "".join(parts)
+    return "".join([*parts, "</section>"])
 
 
 def write(spark: SparkSession, found: Audit, target: Path) -> None:
@@ -152,8 +186,9 @@ def write(spark: SparkSession, found: Audit, target: Path) -> None:
         "<h1>Audit</h1>",
         f"<p>{findings(found)}: {words.counted(found.rows, 'row')} read,"
         f" {words.counted(found.groups, 'group')} audited.</p>",
+        SEARCH,
         "<h2>Verdicts</h2>",
-        _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts)
+        _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts, 2)
         if verdicts
         else "<p>None.</p>",
     ]
@@ -163,22 +198,31 @@ def write(spark: SparkSession, found: Audit, target: Path) -> None:
     body += _groups(spark, found)
     body += ["<h2>What could be decided</h2>", _table(("source", "log", "id", "decided by", "unknown"), known)]
     head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>rota audit</title><style>{STYLE}</style>"
+    body.append(f"<script>{SCRIPT}</script>")
     target.write_text(f"{head}<body>{''.join(body)}</body></html>\n", encoding="utf-8")
 
 
 def _groups(spark: SparkSession, found: Audit) -> list[str]:
-    """Those with verdicts first, then those with the most generations."""
+    """All of them, and some in full: those with verdicts first, then those with the most generations."""
     spark.createDataFrame(
         [(verdict.source, verdict.log, verdict.group) for verdict in found.verdicts if verdict.group],
         "source string, log string, `group` string",
     ).createOrReplaceTempView("blamed")
     order = "ORDER BY blamed DESC, generations DESC, source, log, `group`"
-    chosen = spark.sql(f"""SELECT g.source, g.log, g.`group`, count(*) AS generations,
-          count(b.`group`) > 0 AS blamed
-        FROM generations g LEFT JOIN (SELECT DISTINCT * FROM blamed) b USING (source, log, `group`)
-        GROUP BY g.source, g.log, g.`group` {order} LIMIT {GROUPS_SHOWN}""").collect()
-    parts = []
-    for row in chosen:
+    each = "count(*) AS {} FROM {} GROUP BY source, log, `group`"
+    listed = spark.sql(f"""SELECT source, log, `group`, coalesce(generations, 0) AS generations,
+          coalesce(blamed, 0) AS blamed
+        FROM (SELECT DISTINCT source, log, `group` FROM rows WHERE `group` IS NOT NULL)
+          LEFT JOIN (SELECT source, log, `group`, {each.format("generations", "generations")})
+            USING (source, log, `group`)
+          LEFT JOIN (SELECT source, log, `group`, {each.format("blamed", "blamed")}) USING (source, log, `group`)
+        {order} LIMIT {GROUPS_LISTED + 1}""").collect()
+    rows = [("group", [row.group, row.source, row.log, row.generations, row.blamed]) for row in listed[:GROUPS_LISTED]]
+    parts = [_table(("group", "source", "log", "generations", "verdicts"), rows, 0)]
+    if len(listed) > GROUPS_LISTED:
+        parts.append(f"<p>The first {GROUPS_LISTED}; --group chooses others.</p>")
+    # Groups of the newer protocol have no generations.
+    for row in [row for row in listed if row.generations][:GROUPS_SHOWN]:
         key: dict[str, Any] = {"source": row.source, "log": row.log, "name": row.group}
         where = "log = :log AND `group` = :name"
         of_source = f"source = :source AND {where}"
