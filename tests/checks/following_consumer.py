@@ -236,11 +236,14 @@ class Followed(World):
         ]
 
     def reconcile(self, after: Group, r: Any) -> None:
-        """One of the rows must give what the model has."""
+        """The answer gives the assignment if it is asked for, or changed."""
         now = self.structure.now
         had = {p for p in self.structure.domains["Partition"] if self.structure.assigned(now, r.member_id, p)}
         full = r.rebalance_timeout_ms != -1 and r.topic_partitions is not None and r.subscribed_topic_names is not None
-        gives = r.member_epoch == 0 or full or had != set(after.members[r.member_id].assigned)
+        self.rows(r.member_epoch == 0 or full or had != set(after.members[r.member_id].assigned))
+
+    def rows(self, gives: bool) -> None:
+        """One of them must give what the model has."""
         reasons, start = [], self.structure
         for name in RECONCILIATIONS:
             for lacks in (False, True) if name == "settle" else (False,):

@@ -32,6 +32,11 @@ from tests.checks.following_consumer import Followed, Outside, Unlike
 SPEC = protocols()["consumer"].spec
 RUNS = 200
 GROUP = "g"
+#: What `rota.specs.consumer.conversion` says that it leaves out.
+LEFT_OUT = {
+    "upgrade: no members and no generation yet, but not Empty",
+    "upgrade: members report more than they are assigned (departure D21)",
+}
 
 
 class Conversions(Followed):
@@ -56,11 +61,9 @@ class Conversions(Followed):
         known = static or group.members.get(r.member_id)
         if known is None or not known.classic:
             super().find(group, r)
-        elif static and static.member_id == r.member_id:
-            raise Outside("a static classic member changes over with its own id: its previous epoch is 0")
         elif r.instance_id is not None and not static:
-            raise Outside("a classic member changes over and becomes another instance")
-        elif known.member_id == r.member_id:
+            self.act("join: becomes static", m=r.member_id, i=r.instance_id)
+        elif known.member_id == r.member_id and not static:
             self.act("join: changes over", m=r.member_id, reported=lambda _: False, reports=True, joins=True)
         else:
             self.act("join: replaces a classic member", old=known.member_id, new=r.member_id, i=r.instance_id)
@@ -179,15 +182,15 @@ class Steps(Reached):
             raise Unlike(f"these are not the records of an upgrade: {rest[:size]}")
         if last is None or replace(last, is_stale=group.is_stale) != group:
             raise Unlike(f"the records give {last}, the model has {group}")
-        if not classic.members and classic.state != "Empty":
-            self.left_out["upgrade: no members, but not Empty"] += 1
+        if size and not classic.members and classic.generation == 0:
+            self.left_out["upgrade: no members and no generation yet, but not Empty"] += 1
             return
         reports = any(each.revoking for each in first.members.values())
         reports |= any(first.members[each.member_id].assigned and not each.assignment for each in classic.members)
         if reports:
             self.left_out["upgrade: members report more than they are assigned (departure D21)"] += 1
             return
-        name = "upgrade" if classic.members else "upgrade: empty group"
+        name = "upgrade" if size else "upgrade: empty group"
         world = Conversions(replace(after, consumers={GROUP: first}), classic_version(classic, before.topics))
         world.opened(name, {"subscribed": world.subscriptions(first)})
         world.compare()
@@ -202,9 +205,6 @@ class Steps(Reached):
     def downgrades(self, state: model.State, group_id: str, downgrade: Downgrade) -> None:
         """Members are removed, and classic ones are left."""
         group = state.consumers[group_id]
-        if all(group.members[each].classic for each in downgrade.gone):
-            self.left_out["downgrade: a group that was too large is without a consumer already"] += 1
-            return
         world = Conversions(state, version_of("Consumer", (group.epoch, group.target_epoch), group.members.values()))
         world.act("downgrade", gone=lambda m: m in downgrade.gone)
         old = {each.member_id for each in group.members.values() if each.epoch != group.epoch}
@@ -214,21 +214,29 @@ class Steps(Reached):
     def replaces(self, before: model.State, r: model.JoinGroup, after: model.State, downgrade: Downgrade) -> None:
         """A static classic member replaces the last consumer member."""
         group, settled = before.consumers[r.group_id or ""], after.consumers[r.group_id or ""]
-        if (group.epoch, group.target_epoch) != (settled.epoch, settled.target_epoch):
-            self.left_out["downgrade: replacement: the newcomer subscribes to something else"] += 1
-            return
         old, new = holder(group, r.instance_id), holder(settled, r.instance_id)
         assert old is not None
         assert new is not None
-        if old.held != new.held:
-            self.left_out["downgrade: replacement: the newcomer is reconciled at once"] += 1
-            return
-        world = Conversions(before, version_of("Consumer", (group.epoch, group.target_epoch), group.members.values()))
+        version = version_of("Consumer", (group.epoch, group.target_epoch), group.members.values())
+        world = Conversions(replace(after, consumers={GROUP: settled}), version)
         world.structure.know("Member", [new.member_id])
-        world.act("downgrade: replacement", old=old.member_id, new=new.member_id, i=r.instance_id)
-        late = {each.member_id for each in group.members.values() if each.epoch != group.epoch}
-        world.is_classic(downgrade.group, late - {old.member_id})
-        self.taken["downgrade: replacement"] += 1
+        swap = {"old": old.member_id, "new": new.member_id, "i": r.instance_id}
+        late = {each.member_id for each in settled.members.values() if each.epoch != settled.epoch}
+        if (group.epoch, group.target_epoch, old.held) == (settled.epoch, settled.target_epoch, new.held):
+            world.act("downgrade: replacement", **swap)
+            world.is_classic(downgrade.group, late - {new.member_id})
+            self.taken["downgrade: replacement"] += 1
+            return
+        # The newcomer subscribes to something else, or is reconciled: its request goes on, and then converts the group.
+        world.structure.know("Epoch", (settled.epoch, settled.target_epoch))
+        told = embedded.subscription(r.protocols[0][1])
+        owned = {(after.topics[name].topic_id, at) for name, at in told.owned if name in after.topics}
+        world.act("classic join: replaces", reported=lambda p: p in owned, **swap)
+        world.update(group, settled, model.ConsumerGroupHeartbeat(GROUP, new.member_id, 0, r.instance_id))
+        world.rows(gives=False)
+        world.act("downgrade", gone=lambda _: False)
+        world.is_classic(downgrade.group, late)
+        self.taken["downgrade: replacement, and more"] += 1
 
 
 def follow(runs: int) -> Steps:
@@ -245,9 +253,11 @@ def test_the_specification_accepts_conversions_of_the_model() -> None:
     steps = follow(RUNS)
     assert steps.unlike == []
     print(f"{steps.taken.total()} conversions accepted {dict(steps.taken)}, left out {dict(steps.left_out)}")
-    assert set(steps.taken) == {"upgrade", "upgrade: empty group", "downgrade", "downgrade: replacement"}
+    replacements = {"downgrade: replacement", "downgrade: replacement, and more"}
+    assert set(steps.taken) == {"upgrade", "upgrade: empty group", "downgrade", *replacements}
     assert steps.taken.total() > 150
-    assert steps.left_out.total() < steps.taken.total() / 4
+    assert set(steps.left_out) <= LEFT_OUT
+    assert steps.left_out.total() < steps.taken.total() / 40
 
 
 @pytest.mark.parametrize("bug", ["loses what members have", "bumps the generation"])

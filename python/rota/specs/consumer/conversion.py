@@ -50,11 +50,14 @@ def classic_rebalances(s: Term, v: Term, x: Term) -> None:
 
 
 def upgrades(s: Term, v: Term) -> None:
-    """A consumer join converts a classic group with members; the join goes on from there (§16.2)."""
+    """A consumer join converts a classic group, with members or between two rebalances; the join goes on from there
+    (§16.2). One of generation 0, which has no members, is left out, and so is what members report that they are not
+    assigned (departure D21).
+    """
     s.require(And(s.phase == s.Idle, s.kind(s.now) == s.Classic, s.now == s.root))
     d = c.begin(s)
     old = d.copy()
-    s.require(Not(c.is_empty(d)), "the group has members")
+    s.require(Or(Not(c.is_empty(d)), s.not_above(s.one, d.group_epoch)))
     d.kind = d.Consumer
     d.target_epoch = d.group_epoch
     d.classic = old.member
@@ -97,11 +100,12 @@ def becomes_classic(d: Term) -> None:
 
 
 def downgrades(s: Term, v: Term, gone: Term) -> None:
-    """The last consumer members are removed, and classic ones are left (§17.1). A rebalance begins at once."""
+    """Members are removed, and classic ones are left (§17.1); or nobody is removed, behind the JoinGroup that replaced
+    the last consumer member. A group that was too large loses classic members only. A rebalance begins at once.
+    """
     s.require(And(s.phase == s.Idle, s.kind(s.now) == s.Consumer))
     d = c.begin(s)
     s.require(s.all("Member", lambda m: Implies(gone(m), d.member(m))))
-    s.require(s.some("Member", lambda m: And(gone(m), Not(d.classic(m)))))
     s.require(
         s.all("Member", lambda m: Implies(And(d.member(m), Not(gone(m))), d.classic(m))), "the others are classic"
     )

@@ -506,7 +506,7 @@ def downgrades(add: Properties) -> None:
     add.step(
         "C14: last",
         "17.1",
-        "a downgrade removes or replaces no classic member unless a consumer member goes with it, and leaves a member",
+        "a downgrade leaves a member, and none that was not classic",
         "",
         lambda s, t, action: (
             And(

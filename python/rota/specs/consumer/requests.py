@@ -100,8 +100,8 @@ def returns(s: Term, v: Term, m: Term, i: Term) -> None:
 
 
 def replaces_classic(s: Term, v: Term, old: Term, new: Term, i: Term) -> None:
-    """A consumer join with the instance id of a classic member (§16.3)."""
-    s.require(And(c.is_here(s, old), c.is_static(s, old, i), s.classic(s.now, old), old != new))
+    """A consumer join with the instance id of a classic member, perhaps by that member itself (§16.3)."""
+    s.require(And(c.is_here(s, old), c.is_static(s, old, i), s.classic(s.now, old)))
     replaced(s, v, old, new, i, False)
     c.asks(s, new, **EMPTY)
     c.lets_go(s, new)

@@ -82,6 +82,14 @@ RUNS: dict[str, list[str]] = {
     "a static consumer becomes classic": [*STATIC, "classic join: replaces"],
     "a static member joins by the classic protocol": ["join: create the group", "classic join: new static member"],
     "the last consumer leaves classic members": [*MIXED, "downgrade"],
+    "the last consumer becomes classic, and is reconciled first": [
+        *MIXED_STATIC,
+        "classic join: replaces",
+        "input changes",
+        "target computed",
+        "settle",
+        "downgrade",
+    ],
     "an empty classic group is upgraded": ["classic group begins", "upgrade: empty group"],
     "the last static consumer becomes classic": [
         *CLASSIC,
@@ -104,6 +112,11 @@ def two_owners(s: State) -> Term:
     """Two members hold one partition: C1 does not hold."""
     d = s.draft(DRAFT, s.now)
     return s.some("Member Member Partition", lambda m, n, p: And(m != n, held(d, m, p), held(d, n, p)))
+
+
+def is_classic(s: State) -> Term:
+    """It is a classic group."""
+    return s.kind(s.now) == s.Classic
 
 
 def foreign_commit(s: State) -> Term:
@@ -151,5 +164,6 @@ FALSE: dict[str, Vector] = {
         overlap,
         "replacement gives targets",
     ),
+    "a group becomes classic only when a consumer member goes": Vector([*CLASSIC, "upgrade", "downgrade"], is_classic),
     "a member commits only for what it holds": Vector([*ALONE, *SECOND, "commit"], foreign_commit),
 }

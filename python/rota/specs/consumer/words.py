@@ -16,6 +16,9 @@ ASSUMPTIONS = """\
   member. The classic specification has its parts. A classic group is upgraded when none of its writes is in flight.
   An upgrade in the midst of a rebalance finds the members with what they use: in rota their assignments and their
   reports (departure D21). What is reported besides an assignment is then pending, which is left out here.
+  So is a group that is converted before its first generation while it has no members: its epochs are 0.
+* A group of classic members only may become classic at any time. The coordinator does so only in two cases: a member of
+  a group that was too large is removed, or a static JoinGroup has just replaced the last consumer member.
 * C18: the members that hold what others lack go on sending heartbeats. A static member that is away holds its
   partitions until it returns or its session ends.
 """
@@ -40,6 +43,8 @@ Python model.
   with assignment epochs (C11).
 * **"One owner across an upgrade, whatever the classic leader assigned" (C1).** False: an upgrade takes over the
   leader's assignment. If the leader gave a partition to two members, two members hold it.
+* **"A group becomes classic only when a consumer member goes."** False: with more than `group.max.size` classic members
+  it stays a consumer group when the last consumer member goes. It becomes classic when a classic member is removed.
 * **"A downgrade may give members their targets" (C2).** False in Kafka 4.4 if a static member replaces the last
   consumer member: classic member A uses 0 and 1, and the static consumer s is to get 1. Before A has given up 1, the
   client of s comes back with the classic protocol. The group is Stable at once with the target as assignment, the
