@@ -73,7 +73,8 @@ def _answer_who_is_overtaken(s: State, group_id: str) -> State:
             s = arm_session(alter(s, group_id, member.member_id, sync=None), group_id, member.member_id)
         if member.replacing is not None and member.join:
             s = emit(s, JoinAnswer(member.join.ticket, "REBALANCE_IN_PROGRESS"))
-            s = arm_session(alter(s, group_id, member.member_id, join=None, replacing=None), group_id, member.member_id)
+            s = arm_session(alter(s, group_id, member.member_id, join=None), group_id, member.member_id)
+        s = alter(s, group_id, member.member_id, replacing=None)
     return s
 
 

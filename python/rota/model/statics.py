@@ -81,10 +81,10 @@ def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str 
     if group is None:
         return s  # it has become a consumer group
     waiting = next((member for member in group.members if _waits_with(member, what)), None)
-    if waiting and waiting.join and waiting.replacing == flying.append_id:
+    if waiting and waiting.replacing == flying.append_id:
         if error is None:
-            return _stands(s, group, waiting, what, waiting.join)
-        s = _falls(s, group, waiting, what, waiting.join, error)
+            return _stands(s, group, waiting, what)
+        s = _falls(s, group, waiting, what, error)
         return _write_if_named_later(s, group.group_id, flying.append_id)
     if error is not None:
         return s
@@ -97,24 +97,31 @@ def _waits_with(member: Member, what: Replacement) -> bool:
     return member.replacing is not None and member.instance_id == what.new.instance_id
 
 
-def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
-    """Up to v8 a leader's answer has the old id, so that it does not act as leader (docs/protocol.md §9.3)."""
+def _stands(s: State, group: Group, new: Member, what: Replacement) -> State:
+    """Up to v8 a leader's answer has the old id, so that it does not act as leader (docs/protocol.md §9.3). A refused
+    conversion has answered the join already (docs/consumer-protocol.md §16.1).
+    """
+    s, join = alter(s, group.group_id, new.member_id, join=None, replacing=None), new.join
+    if join is None:
+        return s
     answer = joined(group, new, join.ticket)
     if group.leader == new.member_id:
         as_old = replace(answer, leader=what.previous_leader, members=())
         answer = replace(answer, skip_assignment=True) if join.version >= 9 else as_old
-    s = emit(alter(s, group.group_id, new.member_id, join=None, replacing=None), answer)
+    s = emit(s, answer)
     if what.session_ends_ms > s.now_ms:
         return arm(s, "Session", group.group_id, new.member_id, what.session_ends_ms - s.now_ms)
     return arm_session(s, group.group_id, new.member_id)
 
 
-def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked, error: str) -> State:
+def _falls(s: State, group: Group, new: Member, what: Replacement, error: str) -> State:
     """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
     old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
     s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
+    if new.join is None:
+        return s
     told, name = group_error(error), group.protocol_name
-    return emit(s, JoinAnswer(join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
+    return emit(s, JoinAnswer(new.join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
 
 
 def _write_if_named_later(s: State, group_id: str, undone: int) -> State:

@@ -243,8 +243,9 @@ impl Coordinator {
         let cause = if same { Cause::LeaderRejoined } else { Cause::MetadataChanged };
         match group.state {
             State::CompletingRebalance if same => self.answer_join(step, member, parked, JoinTerms::default()),
-            // The replacement of this member is in flight. This request takes the place of the parked one.
-            State::Stable if same && self.members[member].awaits_join() => {
+            // The replacement of this member is in flight. This request takes the place of the parked one, or of one that a
+            // refused conversion has answered.
+            State::Stable if same && self.is_being_written(member) => {
                 self.update_member(step, member, parked, request);
             }
             State::Stable if same && !leads => self.answer_join(step, member, parked, JoinTerms::default()),

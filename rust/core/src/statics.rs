@@ -96,6 +96,13 @@ impl Coordinator {
         old
     }
 
+    /// Whether the record of this member's replacement is in flight.
+    pub(crate) fn is_being_written(&self, member: MemberHandle) -> bool {
+        let writes = |purpose: &Purpose| matches!(purpose, Purpose::Replacement(of) if of.member == member);
+        let is_static = self.members[member].client.instance_id.is_some();
+        is_static && self.appends.values().any(|append| writes(&append.purpose))
+    }
+
     fn keeps_protocol(&self, handle: GroupHandle) -> bool {
         let group = &self.groups[handle];
         let members = group.joined.values().map(|member| &self.members[*member]);
