@@ -7,7 +7,10 @@ Runs that once showed a difference are in `differential_runs`.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +23,7 @@ from rota.check.differential.walks import CONSUMER
 from rota.check.engines import Effort
 from rota.cli import app
 from rota.model.consumer import records as log
+from rota.model.state import State, Timer
 from tests.checks.machine import ConsumerCoreAndModel, explored
 from tests.checks.planted_consumer import BUGS, Wrong
 
@@ -36,6 +40,16 @@ MEMBER_STATES = {"-", "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS",
 @pytest.mark.parametrize("part", range(PARTS))
 def test_core_and_model_agree_wherever_hypothesis_leads_them(part: int) -> None:
     explored(ConsumerCoreAndModel, part, EXAMPLES // PARTS)
+
+
+def test_a_run_does_not_stop_at_every_deadline_of_weeks() -> None:
+    """Within a rebalance timeout of 24 days the cleaner is due 300,000 times."""
+    state = replace(State(), timers=(Timer(2**31, 0, "ConsumerRebalance", "g", "m"),))
+    both: Any = SimpleNamespace(state=state, now_ms=0)
+    maker = CONSUMER.maker(both, volume.Seeded(0))
+    passed = [maker.to_deadline() for _ in range(20)]
+    assert {step.stops for step in passed} == {False}
+    assert {step.span_ms - 2**31 for step in passed} == {-1, 0, 1}
 
 
 def test_core_and_model_agree_on_seeded_runs_which_reach_every_situation() -> None:

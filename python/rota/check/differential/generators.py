@@ -72,6 +72,8 @@ LISTS: tuple[Callable[[str], tuple[tuple[str, bytes], ...]], ...] = (
 )
 SESSIONS_MS = (10_000, 6_000, 30_000, 1_800_000, 5_999, 1_800_001)
 REBALANCES_MS = (60_000, 5_000, 1_000, 0, 12_000, -1, 2_147_483_647)
+#: In a rebalance timeout of 24 days the cleaner is due every few seconds.
+STOPS_WITHIN_MS = 3_600_000
 JOIN_VERSIONS = (9, 3, 4, 8, 0, 5, 1, 7)
 ERRORS = (
     "NOT_LEADER_OR_FOLLOWER",
@@ -141,7 +143,8 @@ class Chooser(Picker, ABC):
         if not left_ms:
             return Pass(self.pick(SPANS_MS), True)
         span_ms = self.pick(left_ms[:3]) + self.pick((0, -1, 1))
-        return Pass(max(span_ms, 0), self.pick((True, False)))
+        stops = self.pick((True, False))
+        return Pass(max(span_ms, 0), stops and span_ms <= STOPS_WITHIN_MS)
 
     def some_time(self) -> Step:
         return Pass(self.pick(SPANS_MS), self.pick((True, False)))
