@@ -60,10 +60,8 @@ def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_i
 
 def _written_by(s: State, newcomer: Member) -> Member | None:
     """Whom a newcomer that is itself being written would fall back to (docs/protocol.md §9.3)."""
-    falls_back = [
-        f.what.old for f in s.appends if isinstance(f.what, Replacement) and f.append_id == newcomer.replacing
-    ]
-    return falls_back[0] if falls_back else None
+    flying = (f for f in s.appends if f.append_id == newcomer.replacing)
+    return next((f.what.old for f in flying if isinstance(f.what, Replacement)), None)
 
 
 def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
@@ -71,8 +69,7 @@ def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
     group = s.groups[group_id]
     members = tuple(new if member.member_id == gone_id else member for member in group.members)
     leader = new.member_id if group.leader == gone_id else group.leader
-    s = change(s, group_id, members=members, leader=leader)
-    return cancel(s, "Session", group_id, gone_id)
+    return cancel(change(s, group_id, members=members, leader=leader), "Session", group_id, gone_id)
 
 
 def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str | None) -> State:
@@ -86,11 +83,9 @@ def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str 
             return _stands(s, group, waiting, what)
         s = _falls(s, group, waiting, what, error)
         return _write_if_named_later(s, group.group_id, flying.append_id)
-    if error is not None:
-        return s
-    if waiting and not flying.late:
+    if error is None and waiting and not flying.late:
         return _falls_back_to(s, waiting, what.new)
-    return append_unwatched(s, (group_record(group),)) if group.state == "Stable" else s
+    return append_unwatched(s, (group_record(group),)) if error is None and group.state == "Stable" else s
 
 
 def _waits_with(member: Member, what: Replacement) -> bool:
@@ -118,10 +113,8 @@ def _falls(s: State, group: Group, new: Member, what: Replacement, error: str) -
     """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
     old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
     s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
-    if new.join is None:
-        return s
-    told, name = group_error(error), group.protocol_name
-    return emit(s, JoinAnswer(new.join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
+    stands = (group.generation, group.protocol_type, group.protocol_name, what.previous_leader)
+    return emit(s, JoinAnswer(new.join.ticket, group_error(error), *stands)) if new.join else s
 
 
 def _write_if_named_later(s: State, group_id: str, undone: int) -> State:

@@ -100,7 +100,7 @@ def becomes_classic(d: Term) -> None:
 
 
 def downgrades(s: Term, v: Term, gone: Term) -> None:
-    """Members are removed, and classic ones are left (§17.1); or nobody is removed, behind the JoinGroup that replaced
+    """Members are removed, and classic ones are left (§17.1); or none is, behind the JoinGroup that replaced
     the last consumer member. A group that was too large loses classic members only. A rebalance begins at once.
     """
     s.require(And(s.phase == s.Idle, s.kind(s.now) == s.Consumer))
