@@ -184,6 +184,17 @@ fn after_an_outage_of_the_engine_silence_counts_anew() {
 }
 
 #[test]
+fn a_node_whose_beats_are_late_claims_from_a_silent_owner_all_the_same() {
+    let mut scene = Scene::new();
+    // Each beat is answered more than half a TTL after the one before it.
+    let claimed = (0..5).map(|beat| beat * 3_000).find(|now_ms| {
+        scene.beat(*now_ms);
+        scene.claims(*now_ms)
+    });
+    assert_eq!(claimed, Some(9_000), "the count began anew at 3 s, and not again");
+}
+
+#[test]
 fn a_stopped_node_refuses_everything() {
     let mut scene = Scene::new();
     scene.beat(0);

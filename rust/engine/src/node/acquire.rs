@@ -32,8 +32,8 @@ impl Node {
             // An earlier process of this directory is dead: this one holds the directory's lock.
             return Some(if is_mine { Silence::NotNeeded } else { Silence::Replaced(part.node, part.incarnation) });
         }
-        let (_, since_ms) = self.state.silent.get(&(part.node, part.incarnation))?;
-        if now_ms.saturating_sub(*since_ms) < self.config.ttl_ms {
+        let silent = self.state.silent.get(&(part.node, part.incarnation))?;
+        if now_ms.saturating_sub(silent.since_ms) < self.config.ttl_ms {
             return None;
         }
         let registered = self.state.view.nodes.get(&part.node);

@@ -35,8 +35,8 @@ impl Node {
         self.observe(revision, &parts, commands);
         // After an outage of the engine the silence was everybody's: owners come back before anybody claims.
         if now_ms.saturating_sub(self.state.answered_ms) > self.config.ttl_ms / 2 {
-            for (_, since_ms) in self.state.silent.values_mut() {
-                *since_ms = now_ms;
+            for silent in self.state.silent.values_mut().filter(|silent| !silent.is_anew) {
+                (silent.since_ms, silent.is_anew) = (now_ms, true);
             }
         }
         self.state.answered_ms = now_ms;

@@ -31,14 +31,26 @@ pub struct State {
     pub answered_ms: u64,
     /// The small keys as they were seen last.
     pub view: View,
-    /// For each process that owns something: its last beat, and since when it has been seen.
-    pub silent: BTreeMap<(NodeId, Incarnation), (Option<Beat>, u64)>,
+    /// For each process that owns something: how long it has been silent.
+    pub silent: BTreeMap<(NodeId, Incarnation), Silent>,
     /// Partitions that are claimed, owned or released.
     pub partitions: BTreeMap<PartitionId, Phase>,
     /// Reads that wait for a time.
     pub taken: Vec<(Ticket, PartitionId)>,
     /// Set once.
     pub stopped: Option<Stop>,
+}
+
+/// The silence of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Silent {
+    /// Its last beat.
+    pub beat: Option<Beat>,
+    /// Since when it has been seen.
+    pub since_ms: u64,
+    /// Whether the count has begun anew since that beat. It does so once: otherwise a node whose beats are late would
+    /// never claim anything.
+    pub is_anew: bool,
 }
 
 /// An attempt to send a request.
@@ -163,8 +175,8 @@ impl State {
             let owner = (part.node, part.incarnation);
             // A beat of another process of the node is no sign of life of this one.
             let beat = view.beats.get(&part.node).filter(|beat| beat.incarnation == part.incarnation).copied();
-            let known = self.silent.get(&owner).filter(|(known, _)| *known == beat || beat.is_none());
-            silent.insert(owner, known.copied().unwrap_or((beat, now_ms)));
+            let known = self.silent.get(&owner).filter(|known| known.beat == beat || beat.is_none());
+            silent.insert(owner, known.copied().unwrap_or(Silent { beat, since_ms: now_ms, is_anew: false }));
         }
         self.silent = silent;
         self.view = view;

@@ -129,8 +129,8 @@ fn rest(host: &mut Host, state: &mut State, keeps_floors: bool, ttl: u64) {
     // A session that has ended is as one that never began, once the node has noticed.
     state.valid_until_ms = state.valid_until_ms.map(|until_ms| NOW + until_ms.saturating_sub(now));
     state.answered_ms = past(state.answered_ms);
-    for (_, since_ms) in state.silent.values_mut() {
-        *since_ms = past(*since_ms);
+    for silent in state.silent.values_mut() {
+        silent.since_ms = past(silent.since_ms);
     }
     for call in state.calls.values_mut() {
         if let Purpose::Beat(sent_ms) = &mut call.purpose {
@@ -159,8 +159,8 @@ fn rest(host: &mut Host, state: &mut State, keeps_floors: bool, ttl: u64) {
 /// No time passes: the session lasts, no beat is due, and every owner has been silent for long.
 fn stand_still(state: &mut State, ttl: u64) {
     (state.valid_until_ms, state.beat_due_ms, state.answered_ms) = (Some(NOW + 1), NOW + 1, NOW);
-    for (_, since_ms) in state.silent.values_mut() {
-        *since_ms = NOW - ttl;
+    for silent in state.silent.values_mut() {
+        silent.since_ms = NOW - ttl;
     }
 }
 
@@ -336,8 +336,8 @@ fn of_state(state: &mut State, incarnation: Incarnation, to: &mut impl Visitor) 
         to.image(&mut view.revision);
     }
     of_beats(view, to);
-    for (beat, _) in silent.values_mut() {
-        if let Some(beat) = beat {
+    for silent in silent.values_mut() {
+        if let Some(beat) = &mut silent.beat {
             to.beat(beat);
         }
     }
