@@ -1,8 +1,12 @@
 //! The engines as a node uses them.
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use rota_engine::{Outcome, Request, View};
+use rota_engine::{Outcome, PartitionId, Request, View};
 use tokio::sync::watch;
 
 /// The future of a call.
@@ -10,8 +14,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A replicated engine: a linearizable store with conditional writes, `docs/engine-protocol.md` §2.
 ///
-/// Each call ends within a bounded time, about a second: with the engine's answer, or with an unknown outcome. It does
-/// not send a request again after it may have been sent: the node does that (§2.3).
+/// Each call ends within a bounded time, about a second: with the engine's answer, or with an unknown outcome. A load may
+/// take longer, as long as parts of it come: one that ends early begins anew, for ever on a slow engine. A call does not send a request again after it may have been sent: the node does that (§2.3).
 pub trait Engine: Send + Sync + 'static {
     /// The engine as operators name it, such as `etcd://h1:2379/rota`. Without passwords.
     fn name(&self) -> String;
@@ -33,5 +37,35 @@ pub trait Engine: Send + Sync + 'static {
     /// What operators have to know of the engine although it answers, such as that it may lose what it confirmed.
     fn warning(&self) -> Option<String> {
         None
+    }
+
+    /// Bytes that the load of a partition has so far; `None` if there is none under way, or it is not known.
+    fn loaded_bytes(&self, _partition: PartitionId) -> Option<usize> {
+        None
+    }
+}
+
+/// What loads that are under way have so far, by partition.
+#[derive(Debug, Default)]
+pub struct Loads(Mutex<BTreeMap<PartitionId, usize>>);
+
+impl Loads {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PartitionId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A load has so many bytes.
+    pub fn came(&self, partition: PartitionId, bytes: usize) {
+        self.lock().insert(partition, bytes);
+    }
+
+    /// A load has ended.
+    pub fn ended(&self, partition: PartitionId) {
+        self.lock().remove(&partition);
+    }
+
+    /// Bytes of a load that is under way.
+    pub fn bytes(&self, partition: PartitionId) -> Option<usize> {
+        self.lock().get(&partition).copied()
     }
 }

@@ -4,10 +4,19 @@ use std::collections::BTreeMap;
 
 use rota_engine::{Beat, NodeId, View};
 
+/// A node's last beat.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    beat: Beat,
+    since_ms: u64,
+    /// Whether the count of its silence has begun anew since then.
+    is_anew: bool,
+}
+
 /// Since when each node's last beat has been seen.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    seen: BTreeMap<NodeId, (Beat, u64)>,
+    seen: BTreeMap<NodeId, Seen>,
     /// When a node came or went last.
     changed_ms: u64,
     alive: Vec<NodeId>,
@@ -23,21 +32,23 @@ impl Members {
                 self.seen.remove(node);
                 continue;
             }
-            let known = self.seen.get(node).filter(|(known, _)| known == beat).copied();
-            self.seen.insert(*node, known.unwrap_or((*beat, now_ms)));
+            let known = self.seen.get(node).filter(|known| known.beat == *beat).copied();
+            self.seen.insert(*node, known.unwrap_or(Seen { beat: *beat, since_ms: now_ms, is_anew: false }));
         }
     }
 
-    /// Counts the silence of all nodes anew: it was this node's, or the engine's.
+    /// Counts the silence of all nodes anew: it was this node's, or the engine's. Once for each silence: a node whose own
+    /// beats are late would otherwise take a dead one for alive for ever.
     pub fn count_anew(&mut self, now_ms: u64) {
-        self.seen.values_mut().for_each(|(_, since_ms)| *since_ms = now_ms);
+        for seen in self.seen.values_mut().filter(|seen| !seen.is_anew) {
+            (seen.since_ms, seen.is_anew) = (now_ms, true);
+        }
     }
 
     /// Looks who lives now. Returns whether a node came or went.
     pub fn look(&mut self, now_ms: u64, ttl_ms: u64) -> bool {
-        let lives = |since_ms: u64| now_ms.saturating_sub(since_ms) < ttl_ms;
-        let alive: Vec<NodeId> =
-            self.seen.iter().filter(|(_, (_, since_ms))| lives(*since_ms)).map(|(node, _)| *node).collect();
+        let lives = |seen: &Seen| now_ms.saturating_sub(seen.since_ms) < ttl_ms;
+        let alive: Vec<NodeId> = self.seen.iter().filter(|(_, seen)| lives(seen)).map(|(node, _)| *node).collect();
         let has_changed = alive != self.alive;
         if has_changed {
             (self.alive, self.changed_ms) = (alive, now_ms);

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use rota_engine::{Answer, HistoryId, Memory, Outcome, Request, View, requests::Body};
+use rota_engine::{Answer, HistoryId, Memory, Outcome, PartitionId, Request, View, requests::Body};
 use tokio::sync::watch;
 
-use crate::engine::{Engine, Pending};
+use crate::engine::{Engine, Loads, Pending};
 
 /// A call without an answer has an unknown outcome after this time.
 const UNANSWERED: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ pub struct Faults {
     pub lost_answers: u32,
     /// So many next requests are carried out, and the engine says that it has no space.
     pub exhausted: u32,
+    /// How much longer a load takes.
+    pub load: Duration,
     /// So many next requests leave a twin, which the engine carries out at [`MemoryEngine::carry_out_twins`].
     pub twins: u32,
 }
@@ -45,6 +47,7 @@ struct Inner {
 struct Shown {
     views: watch::Sender<Option<Arc<View>>>,
     faults: Mutex<Faults>,
+    loads: Loads,
 }
 
 /// See the module.
@@ -87,7 +90,7 @@ impl MemoryEngine {
     pub fn link(&self) -> MemoryLink {
         let mut inner = lock(&self.inner);
         let (views, _) = watch::channel(Some(Arc::new(inner.memory.view())));
-        let shown = Arc::new(Shown { views, faults: Mutex::default() });
+        let shown = Arc::new(Shown { views, faults: Mutex::default(), loads: Loads::default() });
         inner.links.push(Arc::downgrade(&shown));
         MemoryLink { engine: self.clone(), shown }
     }
@@ -242,13 +245,35 @@ impl MemoryLink {
     }
 }
 
+/// A load that is under way, until it is dropped.
+struct UnderWay<'a>(&'a Loads, PartitionId);
+
+impl UnderWay<'_> {
+    fn of(loads: &Loads, partition: PartitionId) -> UnderWay<'_> {
+        loads.came(partition, 0);
+        UnderWay(loads, partition)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.ended(self.1);
+    }
+}
+
 impl Engine for MemoryLink {
     fn name(&self) -> String {
         "memory".to_owned()
     }
 
     fn call<'a>(&'a self, request: &'a Request) -> Pending<'a, Outcome> {
-        Box::pin(self.carry_out(request))
+        Box::pin(async {
+            let Body::Read(read) = &request.body else { return self.carry_out(request).await };
+            let _under_way = UnderWay::of(&self.shown.loads, read.partition);
+            let load = lock(&self.shown.faults).load;
+            tokio::time::sleep(load).await;
+            self.carry_out(request).await
+        })
     }
 
     fn append_all<'a>(&'a self, _lane: usize, requests: &'a [Request]) -> Pending<'a, Vec<Outcome>> {
@@ -263,6 +288,10 @@ impl Engine for MemoryLink {
 
     fn views(&self) -> watch::Receiver<Option<Arc<View>>> {
         self.shown.views.subscribe()
+    }
+
+    fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
+        self.shown.loads.bytes(partition)
     }
 
     fn trouble(&self) -> Option<String> {

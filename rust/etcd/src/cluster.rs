@@ -6,7 +6,7 @@ use rota_cluster::{
     Engine, Pending,
     operating::{Member, Operated},
 };
-use rota_engine::{Outcome, Request, View};
+use rota_engine::{Outcome, PartitionId, Request, View};
 use tokio::sync::watch;
 
 use crate::{engine::EtcdEngine, mend::Alarm, space};
@@ -30,6 +30,10 @@ impl Engine for EtcdEngine {
 
     fn trouble(&self) -> Option<String> {
         EtcdEngine::trouble(self)
+    }
+
+    fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
+        EtcdEngine::loaded_bytes(self, partition)
     }
 }
 

@@ -1,8 +1,9 @@
 //! etcd as an engine: requests on their way to a member, and their outcomes.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use rota_cluster::Loads;
 use rota_engine::{
     HistoryId, Meta, Outcome, PartitionId, Request, Revision, View,
     requests::{Answer, Append, Body, Content, PutHead, Read, Trim, Usage},
@@ -15,8 +16,9 @@ use crate::{
     image::Image,
     keys::{self, Keys},
     line::{Line, Shared},
+    load::{Pages, load},
     proto::{RangeRequest, RangeResponse, TxnRequest, TxnResponse},
-    requests::{self, Mapped, check, guarded, head::HeadOver, read, tail, trim::TrimOver},
+    requests::{self, Mapped, check, guarded, head::HeadOver, tail, trim::TrimOver},
     space,
     txn::{self, Malformed, is_absent, put, when},
     url::Config,
@@ -86,6 +88,8 @@ struct Inner {
     control: Line,
     /// Loads and snapshots.
     bulk: Line,
+    /// What loads have so far.
+    loads: Loads,
     /// Appends.
     lanes: Vec<Line>,
     views: watch::Sender<Option<Arc<View>>>,
@@ -137,7 +141,7 @@ impl EtcdEngine {
         let (control, bulk) = (Line::new(&shared, 0), Line::new(&shared, 1));
         let (views, _) = watch::channel(None);
         let (own, tasks) = (Arc::default(), std::sync::Mutex::default());
-        let inner = Inner { shared, keys, control, bulk, lanes, views, own, tasks };
+        let inner = Inner { shared, keys, control, bulk, loads: Loads::default(), lanes, views, own, tasks };
         EtcdEngine { inner: Arc::new(inner) }
     }
 
@@ -244,7 +248,7 @@ impl EtcdEngine {
         &self.inner.control
     }
 
-    /// Carries a request out: one attempt, which ends within [`Config::timeout`], or a few times that for a load.
+    /// Carries a request out: one attempt, which ends within [`Config::timeout`]. A load takes as long as its pages come.
     pub async fn call(&self, request: &Request) -> Outcome {
         let ended = self.attempt(request).await;
         self.inner.shared.note(&ended);
@@ -331,18 +335,13 @@ impl EtcdEngine {
     }
 
     async fn read(&self, history: HistoryId, request: &Read) -> Result<Answer, Failure> {
-        let (keys, line) = (&self.inner.keys, &self.inner.bulk);
-        let first = self.txn(line, &read::transaction(request, keys, history)).await?;
-        let mut loading = match read::answer(request, keys, &first)? {
-            Ok(loading) => loading,
-            Err(meta) => return Ok(Answer { revision: txn::revision(&first)?, content: Content::OtherHistory(meta) }),
-        };
-        while let Some((range, page)) = loading.next_page() {
-            // A revision that was compacted meanwhile has no more pages: the node sends the request again.
-            let page: RangeResponse = line.unary(RANGE, &page).await?;
-            loading.add(keys, range, &page)?;
-        }
-        Ok(Answer { revision: loading.revision, content: Content::Contents(Box::new(loading.contents)) })
+        let pages = Paged { line: &self.inner.bulk, loads: &self.inner.loads, partition: request.partition };
+        load(&pages, &self.inner.keys, history, request, self.inner.shared.config.timeout).await
+    }
+
+    /// Bytes that the load of a partition has, if one is under way.
+    pub fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
+        self.inner.loads.bytes(partition)
     }
 
     async fn head(&self, history: HistoryId, put: &PutHead) -> Result<Answer, Failure> {
@@ -378,6 +377,33 @@ impl EtcdEngine {
         }
         let used = space::used(&self.inner.shared).await?;
         Ok(Answer { revision, content: Content::Used(used) })
+    }
+}
+
+/// The pages of a partition's load. What has come is shown until it ends.
+struct Paged<'a> {
+    line: &'a Line,
+    loads: &'a Loads,
+    partition: PartitionId,
+}
+
+impl Pages for Paged<'_> {
+    async fn txn(&self, request: &TxnRequest, within: Duration) -> Result<TxnResponse, Failure> {
+        self.line.unary_within(TXN, request, within).await
+    }
+
+    async fn range(&self, request: &RangeRequest, within: Duration) -> Result<RangeResponse, Failure> {
+        self.line.unary_within(RANGE, request, within).await
+    }
+
+    fn came(&self, bytes: usize) {
+        self.loads.came(self.partition, bytes);
+    }
+}
+
+impl Drop for Paged<'_> {
+    fn drop(&mut self) {
+        self.loads.ended(self.partition);
     }
 }
 

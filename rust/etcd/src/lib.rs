@@ -34,6 +34,7 @@ pub mod requests;
 
 // Calls.
 pub mod line;
+pub mod load;
 
 pub mod compaction;
 pub mod space;

@@ -6,7 +6,7 @@ use rota_cluster::{
     Engine, Pending,
     operating::{Member, MemberStatus, Operated},
 };
-use rota_engine::{Outcome, Request, View, requests::Used};
+use rota_engine::{Outcome, PartitionId, Request, View, requests::Used};
 use tokio::sync::watch;
 
 use crate::{engine::PostgresEngine, failure::Failure, settings::Durability};
@@ -30,6 +30,10 @@ impl Engine for PostgresEngine {
 
     fn trouble(&self) -> Option<String> {
         PostgresEngine::trouble(self)
+    }
+
+    fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
+        PostgresEngine::loaded_bytes(self, partition)
     }
 
     fn warning(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use futures_util::TryStreamExt;
-use rota_cluster::Endpoint;
+use rota_cluster::{Endpoint, Loads};
 use rota_engine::{
     HistoryId, Outcome, PartitionId, Request, Revision, View,
     requests::{Answer, Append, Body, Content, PutChunk, Read},
@@ -33,8 +33,8 @@ pub const FORMAT: u32 = 1;
 pub const APPENDS_MAX: usize = 64;
 /// A statement has at most so many bytes of appends.
 pub const APPEND_BYTES_MAX: usize = 4 << 20;
-/// A load takes longer than other requests. Its rows have to come in time.
-const LOAD_TIMEOUTS: u32 = 60;
+/// A row of a load has at most so much time.
+const ROW_MAX: Duration = Duration::from_mins(1);
 /// A transaction that another one disturbed is sent again so often, and after such a pause.
 const ATTEMPTS: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(5);
@@ -76,8 +76,12 @@ struct Inner {
     shared: Arc<Shared>,
     /// Small keys.
     control: Line,
-    /// Loads, snapshots and checks: no chunk delays a beat.
+    /// Snapshots and checks: no chunk delays a beat.
     bulk: Line,
+    /// The connection of loads, one after the other: another request would wait for a load, and end it as too slow.
+    load: tokio::sync::Mutex<Option<Arc<Session>>>,
+    /// What loads have so far.
+    loads: Loads,
     /// Appends.
     lanes: Vec<Line>,
     views: watch::Sender<Option<Arc<View>>>,
@@ -111,7 +115,8 @@ impl PostgresEngine {
         let lanes = (0..shared.config.lanes.max(1)).map(|_| line(Isolation::Snapshot)).collect();
         let (control, bulk) = (line(Isolation::EachStatement), line(Isolation::Snapshot));
         let (views, _) = watch::channel(None);
-        let inner = Inner { shared, control, bulk, lanes, views, watch: std::sync::Mutex::default() };
+        let (load, loads) = (tokio::sync::Mutex::default(), Loads::default());
+        let inner = Inner { shared, control, bulk, load, loads, lanes, views, watch: std::sync::Mutex::default() };
         let engine = PostgresEngine { inner: Arc::new(inner) };
         let meta = match engine.image().await {
             Ok(view) => view.meta,
@@ -189,14 +194,15 @@ impl PostgresEngine {
         ended.map(|_| ())
     }
 
-    /// Carries a request out: one attempt, which ends within [`Config::timeout`], or later for a load.
+    /// Carries a request out: one attempt, which ends within [`Config::timeout`]. A load takes as long as its rows come.
     pub async fn call(&self, request: &Request) -> Outcome {
+        if let Body::Read(read) = &request.body {
+            let ended = self.load(request.history, read).await;
+            self.inner.shared.note(&ended);
+            return outcome(ended);
+        }
         let line = self.line(&request.body);
         let mut used = None;
-        let within = match request.body {
-            Body::Read(_) => self.inner.shared.config.timeout * LOAD_TIMEOUTS,
-            _ => self.inner.shared.config.timeout,
-        };
         let attempt = async {
             for _ in 1..ATTEMPTS {
                 let session = used.insert(line.session().await?);
@@ -207,8 +213,42 @@ impl PostgresEngine {
             }
             Err(Failure::Conflict)
         };
-        let ended = timeout(within, attempt).await.unwrap_or(Err(Failure::Timeout));
+        let ended = timeout(self.inner.shared.config.timeout, attempt).await.unwrap_or(Err(Failure::Timeout));
         outcome(self.ended(line, used.as_ref(), ended).await)
+    }
+
+    /// Loads a partition. A row that does not come in time has more time in the next attempt: the time grows until a load
+    /// on a database that is that slow ends.
+    async fn load(&self, history: HistoryId, read: &Read) -> Result<Answer, Failure> {
+        let Inner { shared, load, loads, .. } = &*self.inner;
+        let mut within = shared.config.timeout;
+        loop {
+            // Others wait for their turn as long as it takes. A load that is given up ends its connection.
+            let mut kept = load.lock().await;
+            let session = match kept.take().filter(|session| !session.is_over()) {
+                Some(session) => session,
+                None => load_session(shared).await?,
+            };
+            let ended = read_on(&session, history, read, within, loads).await;
+            loads.ended(read.partition);
+            match confirmed(&session, ended) {
+                Ok(answer) => {
+                    *kept = Some(session);
+                    return Ok(answer);
+                }
+                Err(Failure::Timeout) if within < ROW_MAX => {
+                    session.cancel();
+                    within = (within * 2).min(ROW_MAX);
+                    shared.note(&Err::<(), _>(Failure::Timeout));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Bytes that the load of a partition has, if one is under way.
+    pub fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
+        self.inner.loads.bytes(partition)
     }
 
     /// Carries appends of a lane out, as few statements, one after the other. Two appends to one partition are never in
@@ -304,7 +344,8 @@ impl PostgresEngine {
                 let mut answers = append_on(session, history, &[body]).await?;
                 answers.pop().ok_or(Failure::Malformed("no answer"))
             }
-            Body::Read(body) => read_on(session, history, body, config.timeout).await,
+            // On a connection of its own.
+            Body::Read(body) => self.load(history, body).await,
             Body::Chunk(body) => chunk_on(session, history, body).await,
             Body::Check(body) => on_partition(session, history, body).await,
             Body::Head(body) => on_partition(session, history, body).await,
@@ -352,12 +393,30 @@ async fn chunk_on(session: &Session, history: HistoryId, put: &PutChunk) -> Resu
     }
 }
 
-async fn read_on(session: &Session, history: HistoryId, read: &Read, within: Duration) -> Result<Answer, Failure> {
+/// A connection for loads, whose statements have no end but that of their rows.
+async fn load_session(shared: &Shared) -> Result<Arc<Session>, Failure> {
+    let connect = async {
+        let session = shared.connect(Isolation::Snapshot).await?;
+        session.ask("SET statement_timeout = 0;").await?;
+        Ok(session)
+    };
+    timeout(shared.config.timeout, connect).await.unwrap_or(Err(Failure::Timeout))
+}
+
+async fn read_on(
+    session: &Session,
+    history: HistoryId,
+    read: &Read,
+    within: Duration,
+    loads: &Loads,
+) -> Result<Answer, Failure> {
     let mut loading = Loading::default();
-    let rows = session.client().query_raw(read::STATEMENT, [read.partition.0]).await?;
-    let mut rows = std::pin::pin!(rows);
-    while let Some(row) = timeout(within, rows.try_next()).await.map_err(|_| Failure::Timeout)?? {
+    let late = |_| Failure::Timeout;
+    let asked = session.client().query_raw(read::STATEMENT, [read.partition.0]);
+    let mut rows = std::pin::pin!(timeout(within, asked).await.map_err(late)??);
+    while let Some(row) = timeout(within, rows.try_next()).await.map_err(late)?? {
         loading.add(&row)?;
+        loads.came(read.partition, loading.bytes);
     }
     // After this the host still was the one that takes writes when it was read.
     let told = timeout(within, session.ask(&format!("{BARRIER}{LAST}"))).await.map_err(|_| Failure::Timeout)??;

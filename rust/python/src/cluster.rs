@@ -63,7 +63,7 @@ impl MemoryEngine {
                 lost_requests: lost_requests.unwrap_or(faults.lost_requests),
                 lost_answers: lost_answers.unwrap_or(faults.lost_answers),
                 exhausted: exhausted.unwrap_or(faults.exhausted),
-                twins: faults.twins,
+                ..*faults
             };
         });
         Ok(())

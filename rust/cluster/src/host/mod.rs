@@ -36,7 +36,7 @@ use tokio::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot, watch,
     },
-    task::LocalSet,
+    task::{AbortHandle, LocalSet},
 };
 
 pub(crate) use self::snapshots::{DELETE_RETENTION_MS, chunks};
@@ -288,6 +288,8 @@ struct Running<'c> {
     in_flight: HashMap<Ticket, InFlight>,
     opens: Vec<(PartitionId, Epoch, Arc<Completions>)>,
     lanes: Vec<Lane>,
+    /// The last load of each partition.
+    loads: BTreeMap<PartitionId, AbortHandle>,
     last_ticket: u64,
     damaged: BTreeMap<PartitionId, String>,
     /// Partitions that are given up as soon as nothing is under way, or at this time.
@@ -343,6 +345,7 @@ impl<'c> Running<'c> {
             in_flight: HashMap::new(),
             opens: Vec::new(),
             lanes: (0..LANES).map(|_| Lane::default()).collect(),
+            loads: BTreeMap::new(),
             last_ticket: 0,
             damaged: BTreeMap::new(),
             yielding: BTreeMap::new(),
@@ -479,8 +482,9 @@ impl<'c> Running<'c> {
         if let Body::Append(_) = request.body {
             return self.queue_append(call, request);
         }
+        let load = if let Body::Read(read) = &request.body { Some(read.partition) } else { None };
         let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
-        tokio::task::spawn_local(async move {
+        let task = tokio::task::spawn_local(async move {
             let outcome = engine.call(&request).await;
             if outcome == Outcome::SpaceExhausted {
                 tokio::time::sleep(appends::PAUSE).await;
@@ -488,6 +492,17 @@ impl<'c> Running<'c> {
             // The host may have ended.
             let _gone = messages.send(Message::Ended(vec![(call, outcome)]));
         });
+        if let Some(partition) = load {
+            self.end_load(partition);
+            self.loads.insert(partition, task.abort_handle());
+        }
+    }
+
+    /// Nobody waits for the last load of a partition any more: it would take an engine's time from the next one.
+    fn end_load(&mut self, partition: PartitionId) {
+        if let Some(load) = self.loads.remove(&partition) {
+            load.abort();
+        }
     }
 
     fn look_at_view(&mut self) {

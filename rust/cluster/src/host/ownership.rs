@@ -100,6 +100,7 @@ impl Running<'_> {
     }
 
     fn forget(&mut self, partition: PartitionId, epoch: Epoch) {
+        self.end_load(partition);
         // It may have been claimed and loaded again already.
         if self.feeds.get(&partition).is_some_and(|feed| feed.epoch == epoch) {
             self.drop_feed(partition);
@@ -132,7 +133,7 @@ impl Running<'_> {
     /// After an outage of the engine the silence was everybody's.
     fn count_silence(&mut self, now_ms: u64) {
         let answered_ms = self.node.inspect().answered_ms;
-        if answered_ms.saturating_sub(self.answered_ms) > self.cluster.ttl_ms / 2 || !self.is_valid(now_ms) {
+        if answered_ms.saturating_sub(self.answered_ms) > self.cluster.ttl_ms / 2 {
             self.members.count_anew(now_ms);
         }
         self.answered_ms = answered_ms;

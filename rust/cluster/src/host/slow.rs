@@ -11,11 +11,11 @@ const SLOW_MS: u64 = 10_000;
 const SLOW_TTLS: u64 = 3;
 
 /// What this node does with a partition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Doing {
     Serves,
     /// It is to serve it, and this keeps it from that.
-    Waits(&'static str),
+    Waits(String),
     /// Another node serves it or is to, or none can for a reason that is said elsewhere.
     Nothing,
 }
@@ -53,16 +53,20 @@ impl Running<'_> {
         let (now_ms, limit_ms) = (self.now_ms(), SLOW_MS.max(SLOW_TTLS * self.cluster.ttl_ms));
         let is_mine = |partition: &PartitionId| self.plan.node_of(*partition) == Some(self.config.node);
         let is_member = self.is_valid(now_ms) && self.leaving.is_none();
+        let waits = |doing: &str| Doing::Waits(doing.to_owned());
         for partition in self.cluster.partitions.all() {
             let is_due = is_member && is_mine(&partition) && !self.damaged.contains_key(&partition);
             let doing = match self.node.inspect().partitions.get(&partition) {
                 _ if !is_due => Doing::Nothing,
                 Some(Phase::Serving(_)) => Doing::Serves,
-                Some(Phase::Claiming(_)) => Doing::Waits("claims it"),
-                Some(Phase::Loading(_)) => Doing::Waits("reads it from the engine"),
-                Some(Phase::Releasing(_)) => Doing::Waits("gives it up"),
+                Some(Phase::Claiming(_)) => waits("claims it"),
+                Some(Phase::Loading(_)) => match self.engine.loaded_bytes(partition) {
+                    Some(bytes) => Doing::Waits(format!("reads it from the engine, {bytes} bytes so far")),
+                    None => waits("reads it from the engine"),
+                },
+                Some(Phase::Releasing(_)) => waits("gives it up"),
                 None if self.is_held_by_living(&self.node.inspect().view, partition) => Doing::Nothing,
-                None => Doing::Waits("waits until it may claim it"),
+                None => waits("waits until it may claim it"),
             };
             if let Some(words) = self.slow.look(now_ms, limit_ms, partition, doing) {
                 let trouble = self.engine.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
@@ -76,14 +80,16 @@ impl Running<'_> {
 mod tests {
     use super::*;
 
-    const LOADS: Doing = Doing::Waits("reads it from the engine");
+    fn waits(doing: &str) -> Doing {
+        Doing::Waits(doing.to_owned())
+    }
 
     /// One that has been said to be slow for 10 s, at 15,000 ms.
     fn said() -> (Slow, PartitionId) {
         let (mut slow, p) = (Slow::default(), PartitionId(3));
-        assert_eq!(slow.look(5_000, SLOW_MS, p, LOADS), None);
-        assert_eq!(slow.look(14_999, SLOW_MS, p, LOADS), None);
-        let said = slow.look(15_000, SLOW_MS, p, LOADS);
+        assert_eq!(slow.look(5_000, SLOW_MS, p, waits("claims it")), None);
+        assert_eq!(slow.look(14_999, SLOW_MS, p, waits("reads it from the engine")), None);
+        let said = slow.look(15_000, SLOW_MS, p, waits("reads it from the engine"));
         assert_eq!(said.as_deref(), Some("has not been served for 10 s: this server reads it from the engine"));
         (slow, p)
     }
@@ -91,10 +97,10 @@ mod tests {
     #[test]
     fn a_slow_partition_is_said_once_and_so_is_its_end() {
         let (mut slow, p) = said();
-        assert_eq!(slow.look(40_000, SLOW_MS, p, Doing::Waits("claims it")), None);
+        assert_eq!(slow.look(40_000, SLOW_MS, p, waits("claims it")), None);
         assert_eq!(slow.look(95_000, SLOW_MS, p, Doing::Serves).as_deref(), Some("is served again, after 90 s"));
         assert_eq!(slow.look(96_000, SLOW_MS, p, Doing::Serves), None);
-        assert_eq!(slow.look(97_000, SLOW_MS, p, LOADS), None);
+        assert_eq!(slow.look(97_000, SLOW_MS, p, waits("claims it")), None);
         assert_eq!(slow.look(98_000, SLOW_MS, p, Doing::Serves), None, "it was not long");
     }
 

@@ -10,7 +10,7 @@ mod scene;
 
 use std::collections::BTreeSet;
 
-use rota_cluster::Standing;
+use rota_cluster::{Engine, Standing};
 use rota_engine::PartitionId;
 
 use scene::{PARTITIONS, Scene, TTL_MS, run};
@@ -184,6 +184,47 @@ fn after_an_outage_of_the_engine_everybody_has_what_it_had() {
         let took_ms = scene.until(TTL_MS, Scene::all_answer).await;
         assert!(took_ms <= 3_000, "{took_ms} ms");
         assert_eq!(scene.owners(), before);
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_load_that_takes_long_is_waited_for_and_ends_with_the_session() {
+    run(|| async {
+        let mut scene = Scene::new();
+        scene.start(1);
+        let link = scene.processes[&1].link.clone();
+        link.set_faults(|faults| faults.load = std::time::Duration::from_mins(2));
+        let loads = || ALL.filter(|partition| link.loaded_bytes(PartitionId(*partition)).is_some()).count();
+        scene.pass(1_000).await;
+        assert_eq!(loads(), PARTITIONS as usize);
+        scene.until(121_000, Scene::all_answer).await;
+        link.set_faults(|faults| faults.is_silent = true);
+        scene.pass(2 * TTL_MS).await;
+        link.set_faults(|faults| faults.is_silent = false);
+        scene.until(TTL_MS, |_| loads() > 0).await;
+        link.set_faults(|faults| faults.is_silent = true);
+        scene.pass(2 * TTL_MS).await;
+        assert_eq!(loads(), 0, "nobody waits for them");
+    });
+}
+
+#[test]
+fn a_node_whose_beats_are_late_takes_over_from_a_dead_one() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        scene.kill(2);
+        let link = scene.processes[&1].link.clone();
+        // More than half a TTL passes between two answered beats, and the session lasts.
+        let mut rounds = 0;
+        while !scene.all_answer() {
+            rounds += 1;
+            assert!(rounds < 10, "{:?}", scene.owners());
+            link.set_faults(|faults| faults.is_silent = true);
+            scene.pass(2_600).await;
+            link.set_faults(|faults| faults.is_silent = false);
+            scene.pass(1_100).await;
+        }
         commit_everywhere(&scene).await;
     });
 }

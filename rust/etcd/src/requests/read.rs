@@ -2,7 +2,7 @@
 //! the others are ranges at it.
 
 use rota_engine::{
-    HistoryId, Log, Meta, PartitionId, Revision,
+    HistoryId, Log, Meta, Part, PartitionId, Revision, SnapshotHead,
     entry::Chunk,
     requests::{Contents, Read},
     store::Stored,
@@ -31,17 +31,24 @@ pub struct Loading {
     /// What is missing, and how many keys of it to ask for.
     pub missing: Vec<(KeyRange, i64)>,
     partition: PartitionId,
+    page_bytes: usize,
 }
 
-/// The first page as a transaction.
-pub fn transaction(read: &Read, keys: &Keys, history: HistoryId) -> TxnRequest {
+/// The first page as a transaction, with so many chunks and entries each.
+pub fn transaction(read: &Read, keys: &Keys, history: HistoryId, first_keys: i64) -> TxnRequest {
     let pages = vec![
         get(keys.part(read.partition)),
         get(keys.head(read.partition)),
-        range(keys.chunks(read.partition), FIRST_KEYS),
-        range(keys.entries(read.partition), FIRST_KEYS),
+        range(keys.chunks(read.partition), first_keys),
+        range(keys.entries(read.partition), first_keys),
     ];
     when(vec![is_history(keys, history)], pages, read_meta(keys))
+}
+
+/// Owner and head alone, as a transaction: whether pages of a later revision go on where those of an earlier one ended.
+pub fn present(read: &Read, keys: &Keys, history: HistoryId) -> TxnRequest {
+    let both = vec![get(keys.part(read.partition)), get(keys.head(read.partition))];
+    when(vec![is_history(keys, history)], both, read_meta(keys))
 }
 
 /// What the first page says.
@@ -49,16 +56,21 @@ pub fn answer(read: &Read, keys: &Keys, answer: &TxnResponse) -> Result<Result<L
     if !answer.succeeded {
         return Ok(Err(meta_at(&answer.responses, 0)?));
     }
-    let head = txn::key_at(&answer.responses, 1)?;
-    let head = head.map(|kv| Ok(Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) })).transpose()?;
-    let part = txn::value_at(&answer.responses, 0)?;
+    let (part, head) = owner_and_head(answer)?;
     let contents = Contents { part, log: Log { head, ..Log::default() } };
     let revision = txn::revision(answer)?;
-    let mut loading = Loading { revision, contents, missing: Vec::new(), partition: read.partition };
+    let mut loading =
+        Loading { revision, contents, missing: Vec::new(), partition: read.partition, page_bytes: PAGE_BYTES };
     for (index, range) in [(2, keys.chunks(read.partition)), (3, keys.entries(read.partition))] {
         loading.add(keys, range, range_at(answer, index)?)?;
     }
     Ok(Ok(loading))
+}
+
+fn owner_and_head(answer: &TxnResponse) -> Result<(Option<Part>, Option<Stored<SnapshotHead>>), Malformed> {
+    let head = txn::key_at(&answer.responses, 1)?;
+    let head = head.map(|kv| Ok(Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) })).transpose()?;
+    Ok((txn::value_at(&answer.responses, 0)?, head))
 }
 
 fn range_at(answer: &TxnResponse, index: usize) -> Result<&RangeResponse, Malformed> {
@@ -79,6 +91,39 @@ impl Loading {
         ))
     }
 
+    /// The page did not come in time: it is asked for again, with half as many keys, and so are those after it.
+    pub fn ask_for_less(&mut self, page: KeyRange, request: &RangeRequest) {
+        self.page_bytes = (self.page_bytes / 2).max(1);
+        self.missing.push((page, (request.limit / 2).max(1)));
+    }
+
+    /// The page is asked for again.
+    pub fn ask_again(&mut self, page: KeyRange, request: &RangeRequest) {
+        self.missing.push((page, request.limit));
+    }
+
+    /// Goes on at the revision of the answer to [`present`]. Only the owner adds to a partition, and only a snapshot, which
+    /// has another head, takes anything away: with the same owner and head the missing pages follow those that are there.
+    /// False: it has to begin anew.
+    pub fn go_on_at(&mut self, answer: &TxnResponse) -> Result<bool, Malformed> {
+        let revision = txn::revision(answer)?;
+        if !answer.succeeded || revision < self.revision {
+            return Ok(false);
+        }
+        let (part, head) = owner_and_head(answer)?;
+        let is_same = part == self.contents.part && head == self.contents.log.head;
+        if is_same {
+            self.revision = revision;
+        }
+        Ok(is_same)
+    }
+
+    /// Bytes of chunks and entries that are there.
+    pub fn bytes(&self) -> usize {
+        let Log { chunks, entries, .. } = &self.contents.log;
+        chunks.values().map(Vec::len).sum::<usize>() + entries.values().map(|e| e.value.bytes.len()).sum::<usize>()
+    }
+
     /// Takes a page of a range over.
     pub fn add(&mut self, keys: &Keys, range: KeyRange, page: &RangeResponse) -> Result<(), Malformed> {
         let chunks = keys.chunks(self.partition);
@@ -91,7 +136,7 @@ impl Loading {
         }
         if let (true, Some(last)) = (page.more, page.kvs.last()) {
             let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
-            let limit = (PAGE_BYTES * page.kvs.len() / bytes.max(1)).clamp(1, PAGE_KEYS);
+            let limit = (self.page_bytes * page.kvs.len() / bytes.max(1)).clamp(1, PAGE_KEYS);
             // The first key after the last one.
             let start = [&last.key[..], &[0]].concat().into();
             self.missing.push((KeyRange { start, ..range }, limit as i64));

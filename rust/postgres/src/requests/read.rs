@@ -24,11 +24,13 @@ pub struct Loading {
     pub meta: Option<Meta>,
     /// The rest.
     pub contents: Contents,
+    /// Of chunks and entries.
+    pub bytes: usize,
 }
 
 impl Default for Loading {
     fn default() -> Loading {
-        Loading { meta: None, contents: Contents { part: None, log: Log::default() } }
+        Loading { meta: None, contents: Contents { part: None, log: Log::default() }, bytes: 0 }
     }
 }
 
@@ -50,10 +52,13 @@ impl Loading {
                 log.head = Some(Stored { value: SnapshotHead { upto: number(1), epoch, chunks, checksum }, revision });
             }
             3 => {
-                log.chunks.insert(ChunkKey { upto: number(1), epoch, index: number(3) as u32 }, bytes());
+                let bytes = bytes();
+                self.bytes += bytes.len();
+                log.chunks.insert(ChunkKey { upto: number(1), epoch, index: number(3) as u32 }, bytes);
             }
             4 => {
                 let value = Entry { nonce: Nonce(id()), epoch, count: number(3), bytes: bytes() };
+                self.bytes += value.bytes.len();
                 log.entries.insert(number(1), Stored { value, revision });
             }
             _ => return Err(Failure::Malformed("a row of no kind")),

@@ -1,16 +1,19 @@
 //! A database that crashes, sleeps or goes back: what is answered is in the log, once.
 
+use std::time::Duration;
+
 use rota_contract::{
     owner::{Owner, call},
     sequences::history,
 };
 use rota_engine::{
-    Body, NodeId, Outcome, Request,
-    requests::{Appended, Content, append::Verdict},
+    Answer, Body, NodeId, Outcome, PartitionId, Request,
+    requests::{Appended, Content, Read, Usage, append::Verdict},
 };
+use rota_postgres::{Config, PostgresEngine};
 
 use crate::{
-    engines::{impatient, open, run},
+    engines::{config, impatient, open, run},
     server::Server,
 };
 
@@ -97,5 +100,36 @@ fn an_owner_is_fenced_after_a_restore_although_the_next_claim_has_its_revision()
         let late = call(&engine, first.history, Body::Append(first.next_append(10))).await;
         let part = Some(second.token.part());
         assert_eq!(late, Content::Appended(Appended::Refused { part, entry: None }));
+    });
+}
+
+/// Each load takes longer than an attempt of another request. What goes on meanwhile does not end it either.
+#[test]
+fn loads_of_a_slow_database_end_beside_other_requests() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let config = config(&[&server]);
+        let mut owner = Owner::new(open(&config).await).await;
+        owner.append_many(5).await;
+        server.sql(&format!(
+            "SET search_path TO {}; ALTER TABLE head RENAME TO quick;
+             CREATE FUNCTION slow() RETURNS SETOF quick LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(1.2); SELECT * FROM quick';
+             CREATE VIEW head AS SELECT * FROM slow()",
+            config.schema
+        ));
+        let engine =
+            PostgresEngine::attach(Config { timeout: Duration::from_secs(1), ..config }).await.expect("an engine");
+        let call = |body| {
+            let (engine, request) = (engine.clone(), Request { history: owner.history, body });
+            async move { engine.call(&request).await }
+        };
+        let load = |partition| call(Body::Read(Read { partition: PartitionId(partition) }));
+        let (first, second, usage) = tokio::join!(load(0), load(1), call(Body::Usage(Usage)));
+        assert!(matches!(usage, Outcome::Answered(_)), "{usage:?}");
+        let entries = [first, second].map(|outcome| match outcome {
+            Outcome::Answered(Answer { content: Content::Contents(contents), .. }) => contents.log.entries.len(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(entries, [5, 0]);
     });
 }
