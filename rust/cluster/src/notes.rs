@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use rota_engine::{NodeId, PartitionId, View};
+use rota_engine::{HistoryId, NodeId, PartitionId, View};
 
 /// Settings that all nodes of a cluster share. The first node writes them.
 pub const CLUSTER: &str = "cluster";
@@ -20,6 +20,8 @@ const TOPIC: &str = "topic/";
 const GROUP: &str = "group/";
 /// Before the number of a partition that an operator has placed.
 const PIN: &str = "pin/";
+/// The histories that operators have begun, in order.
+pub const HISTORIES: &str = "histories";
 /// The first producer id that no server has taken.
 pub const PRODUCER_IDS: &str = "producer-ids";
 /// The setting of the number of partitions of `__consumer_offsets`.
@@ -263,6 +265,20 @@ pub fn nodes(view: &View) -> BTreeMap<NodeId, NodeInfo> {
         Some((NodeId(id), NodeInfo::read(note)?))
     };
     view.notes.iter().filter_map(info).collect()
+}
+
+/// The histories that operators have begun, in order. One that an operator is about to begin may be the last.
+pub fn begun(view: &View) -> Vec<HistoryId> {
+    let text = view.notes.get(HISTORIES).and_then(|note| std::str::from_utf8(note).ok());
+    let id = |word: &str| u128::from_str_radix(word, 16).ok().map(HistoryId);
+    text.unwrap_or_default().split(',').filter_map(id).collect()
+}
+
+/// The note of the histories that operators have begun, with one more.
+pub fn with_history(view: &View, begin: HistoryId) -> Vec<u8> {
+    let all = begun(view).into_iter().chain([begin]);
+    let words: Vec<String> = all.map(|history| format!("{:032x}", history.0)).collect();
+    words.join(",").into()
 }
 
 /// Whether an operator drains the node.

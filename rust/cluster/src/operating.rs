@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     engine::{Engine, Pending},
-    operator::Refused,
+    operator::{Refused, announce},
 };
 
 /// A change is decided anew if a note has changed meanwhile, so often.
@@ -193,7 +193,11 @@ impl Operator {
     /// Begins a new history after the engine went back (docs/engine-protocol.md §8). Returns the lost one.
     pub fn accept_loss(&self, begin: HistoryId) -> Result<HistoryId, ChangeError> {
         self.wait(async {
-            let lost = self.image().await?.meta.history;
+            let view = self.image().await?;
+            let lost = view.meta.history;
+            if !self.write(lost, vec![announce(&view, begin)]).await? {
+                return Err(ChangeError::Contended);
+            }
             match self.ask(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) }).await? {
                 Content::HistoryBegun => Ok(lost),
                 // An attempt without an answer may have begun it.

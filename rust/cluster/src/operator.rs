@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rota_engine::{NodeId, PartitionId, View, requests::PutNote};
+use rota_engine::{HistoryId, NodeId, PartitionId, View, requests::PutNote};
 
 use crate::notes::{self, ClusterSettings, NodeState};
 
@@ -146,9 +146,16 @@ pub fn forget(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
     Ok(pins.chain(drained).chain(change(view, notes::node(node), None)).collect())
 }
 
+/// Names a history that is about to begin, so that processes know it for one that an operator began: the note is written
+/// before the history begins.
+pub fn announce(view: &View, begin: HistoryId) -> PutNote {
+    let (name, seen) = (notes::HISTORIES.to_owned(), view.notes.get(notes::HISTORIES).cloned());
+    PutNote { name, seen, value: Some(notes::with_history(view, begin)) }
+}
+
 #[cfg(test)]
 mod tests {
-    use rota_engine::{Epoch, HistoryId, Incarnation, Part, Store};
+    use rota_engine::{Epoch, Incarnation, Part, Store};
 
     use super::*;
     use crate::notes::{NodeInfo, Partitions};

@@ -97,16 +97,24 @@ impl ClusterTable {
     }
 }
 
+/// Writes are lost.
+pub(crate) const WENT_BACK: &str = "the engine went back: it lost writes that it had confirmed, as after a restore of an \
+                                    older backup; accept the loss with `rota cluster accept-loss`, or stop the engine and \
+                                    repair it";
+/// It may have been begun by an operator: then the process joins again and says nothing.
+pub(crate) const OTHER_HISTORY: &str = "the engine has another history than this process knew; if no operator has begun it \
+                                        with `rota cluster accept-loss`, the engine was restored or emptied: accept the \
+                                        loss, or stop the engine and repair it";
+
 /// Why a node stopped, for operators.
 pub(crate) fn reason(stop: Stop) -> String {
-    match stop {
-        Stop::WentBack => "the engine went back: it lost writes that it had confirmed, as after a restore of an older \
-                           backup; accept the loss with `rota cluster accept-loss`, or stop the engine and repair it"
-            .to_owned(),
-        Stop::OtherHistory(_) => "an operator accepted a loss: this process begins anew".to_owned(),
+    let reason = match stop {
+        Stop::WentBack => WENT_BACK,
+        Stop::OtherHistory(_) => OTHER_HISTORY,
         Stop::Replaced => {
-            "another process runs under this node's id: give each server its own --node-id, then start this one again"
-                .to_owned()
+            "another process has this node's id: this one joins again when that one is silent; give each server its own \
+             --node-id"
         }
-    }
+    };
+    reason.to_owned()
 }

@@ -8,7 +8,7 @@ use rota_engine::{
 };
 use tokio::sync::{mpsc::UnboundedReceiver, watch};
 
-use super::{Connect, HostConfig, Shared, appends};
+use super::{Connect, HostConfig, Shared, appends, past::Past};
 use crate::{
     engine::Engine,
     messages::Message,
@@ -40,13 +40,14 @@ enum Obstacle {
 pub(super) async fn join(
     connect: &Connect,
     config: &mut HostConfig,
+    past: &mut Past,
     shared: &Rc<Shared>,
     inbox: &mut UnboundedReceiver<Message>,
 ) -> Option<Joined> {
     let mut said = None;
     loop {
         let obstacle = {
-            let attempt = attempt(connect, config);
+            let attempt = attempt(connect, config, past);
             tokio::pin!(attempt);
             let joined = loop {
                 tokio::select! {
@@ -106,15 +107,19 @@ fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
     (config.on_table)(&shown, rota_engine::Revision(0));
 }
 
-async fn attempt(connect: &Connect, config: &mut HostConfig) -> Result<Joined, Obstacle> {
+async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) -> Result<Joined, Obstacle> {
     let engine = connect().await.map_err(Obstacle::Trouble)?;
     let mut views = engine.views();
     let seen = views.wait_for(Option::is_some).await.map_err(|_| Obstacle::Trouble("the engine is gone".to_owned()))?;
     let Some(view) = seen.clone() else { return Err(Obstacle::Trouble("the engine is empty".to_owned())) };
     drop(seen);
+    if let Some(reason) = past.refusal(config.node, &view) {
+        return Err(Obstacle::Refused(reason.to_owned()));
+    }
+    let before = view.nodes.get(&config.node).map(|known| known.incarnation);
     let history = view.meta.history;
     let settings = agree(&*engine, history, &view, config).await?;
-    wait_for_silence(&mut views, config, settings.ttl_ms).await?;
+    wait_for_silence(&mut views, config, past.silence_ms(before, settings.ttl_ms)).await?;
     let incarnation = Incarnation((config.random)());
     let register = Register { node: config.node, directory: config.directory, incarnation };
     let registered = ask(&*engine, history, Body::Register(register)).await?;
@@ -129,6 +134,7 @@ async fn attempt(connect: &Connect, config: &mut HostConfig) -> Result<Joined, O
         }
         other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
     };
+    past.joined(&view, incarnation, before);
     introduce(&*engine, history, &view, config).await?;
     Ok(Joined { engine, views, view, settings, incarnation })
 }
@@ -204,7 +210,7 @@ async fn agree(
 async fn wait_for_silence(
     views: &mut watch::Receiver<Option<Arc<View>>>,
     config: &HostConfig,
-    ttl_ms: u64,
+    silence_ms: u64,
 ) -> Result<(), Obstacle> {
     let node = config.node;
     let look = |view: &Option<Arc<View>>| {
@@ -212,9 +218,12 @@ async fn wait_for_silence(
         let has_left = notes::nodes(view).get(&node).is_some_and(|info| info.state == NodeState::Left);
         if has_left { None } else { view.beats.get(&node).copied() }
     };
+    if silence_ms == 0 {
+        return Ok(());
+    }
     let Some(seen) = look(&views.borrow()) else { return Ok(()) };
     let beats = views.wait_for(|view| look(view).is_some_and(|beat| beat != seen));
-    if tokio::time::timeout(Duration::from_millis(ttl_ms / 2), beats).await.is_err() {
+    if tokio::time::timeout(Duration::from_millis(silence_ms), beats).await.is_err() {
         return Ok(());
     }
     let id = node.0;

@@ -8,6 +8,7 @@ mod appends;
 mod confirming;
 mod joining;
 mod ownership;
+mod past;
 mod slow;
 mod snapshots;
 mod space;
@@ -43,6 +44,7 @@ pub(crate) use self::snapshots::{DELETE_RETENTION_MS, chunks};
 use self::{
     appends::{Feed, InFlight, Lane},
     joining::Joined,
+    past::Past,
 };
 use crate::{
     clock::SessionClock,
@@ -224,10 +226,9 @@ enum Ended {
 
 /// Runs a host until its handle ends it.
 async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox: UnboundedReceiver<Message>) {
-    let shared = Rc::new(shared);
+    let (shared, mut past) = (Rc::new(shared), Past::default());
     loop {
-        let Some(joined) = joining::join(&connect, &mut config, &shared, &mut inbox).await else { return };
-        let history = joined.view.meta.history;
+        let Some(joined) = joining::join(&connect, &mut config, &mut past, &shared, &mut inbox).await else { return };
         let mut running = Running::new(&config, &shared, joined);
         let stop = match running.serve(&mut inbox).await {
             Ended::Over => return,
@@ -235,16 +236,14 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
         };
         shared.session.post([], 0);
         running.publish_stopped(reason(stop));
-        if stop == Stop::Replaced {
-            return wait_for_end(&shared.shelf, &mut inbox).await;
-        }
+        past.stopped(stop);
         // What was lost is accepted when an operator begins another history.
         // The engine is kept meanwhile: without it there is no watch, and nothing would show that.
         let (mut views, engine) = (running.views.clone(), Arc::clone(&running.engine));
         drop(running);
         loop {
-            let is_other = views.borrow_and_update().as_ref().is_some_and(|view| view.meta.history != history);
-            if is_other {
+            let view = views.borrow_and_update().clone();
+            if stop == Stop::Replaced || view.is_some_and(|view| past.refusal(config.node, &view).is_none()) {
                 break;
             }
             tokio::select! {

@@ -6,6 +6,7 @@ mod chaos;
 mod fenced_reads;
 mod notes;
 mod operators;
+mod restores;
 mod scene;
 
 use std::collections::BTreeSet;
@@ -372,11 +373,7 @@ fn an_engine_that_went_back_is_noticed_and_nothing_is_answered_until_the_loss_is
         scene.until(TTL_MS, |scene| matches!(scene.processes[&1].host.table().standing, Standing::Stopped(_))).await;
         scene.pass(2 * TTL_MS).await;
         assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
-        let body = rota_engine::Body::AcceptLoss(rota_engine::requests::AcceptLoss {
-            lost: rota_engine::HistoryId(7),
-            begin: rota_engine::HistoryId(8),
-        });
-        scene.engine.carry_out(&rota_engine::Request { history: rota_engine::HistoryId(7), body });
+        scene.accept_loss(8);
         scene.until(2 * TTL_MS, Scene::all_answer).await;
         commit_everywhere(&scene).await;
     });

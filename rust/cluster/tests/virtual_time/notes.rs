@@ -3,10 +3,7 @@
 use std::{collections::BTreeSet, sync::mpsc::TryRecvError};
 
 use rota_cluster::Standing;
-use rota_engine::{
-    Body, HistoryId, Request,
-    requests::{AcceptLoss, PutNote},
-};
+use rota_engine::requests::PutNote;
 
 use crate::{
     one_node,
@@ -71,8 +68,7 @@ fn a_producer_id_of_a_history_that_was_lost_is_not_given_again() {
         scene.engine.restore();
         let is_stopped = |scene: &Scene| matches!(scene.processes[&1].host.table().standing, Standing::Stopped(_));
         scene.until(TTL_MS, is_stopped).await;
-        let accept = Body::AcceptLoss(AcceptLoss { lost: HistoryId(7), begin: HistoryId(8) });
-        scene.engine.carry_out(&Request { history: HistoryId(7), body: accept });
+        scene.accept_loss(8);
         scene.until(2 * TTL_MS, Scene::all_answer).await;
         let after = take_ids(&scene, 1, 5).await;
         assert!(after.iter().all(|id| !before.contains(id)), "{before:?} {after:?}");

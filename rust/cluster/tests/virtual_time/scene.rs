@@ -15,9 +15,14 @@ use std::{
 
 use rota_cluster::{
     Change, ClusterLog, Connect, Engine, Host, HostConfig, MemoryEngine, MemoryLink, Pending, Session, SessionClock,
+    Standing,
     notes::{self, Address, NodeInfo, Partitions},
+    operator,
 };
-use rota_engine::{Directory, HistoryId, NodeId};
+use rota_engine::{
+    Body, Directory, HistoryId, NodeId, Request,
+    requests::{AcceptLoss, PutNote},
+};
 use rota_log::{Append, BatchKind, Completions, FencedLog, LogRecord, Operation};
 use tokio::{
     sync::Notify,
@@ -147,6 +152,40 @@ impl Scene {
             tokio::task::spawn_local(Pausable { pause: Rc::clone(&pause), inner: Box::pin(serving) }),
         ];
         self.processes.insert(id, Process { id, host, link, served, pause, tasks });
+    }
+
+    /// An operator accepts what the engine has lost.
+    pub fn accept_loss(&self, begin: u128) {
+        let (view, begin) = (self.engine.view(), HistoryId(begin));
+        let lost = view.meta.history;
+        for body in [Body::Note(operator::announce(&view, begin)), Body::AcceptLoss(AcceptLoss { lost, begin })] {
+            self.engine.carry_out(&Request { history: lost, body });
+        }
+    }
+
+    /// Writes of others: revisions that a restore has lost are given out again.
+    pub fn write_notes(&self, count: u64) {
+        let history = self.engine.view().meta.history;
+        for value in 0..count {
+            let seen = self.engine.view().notes.get("topic/t").cloned();
+            let put = PutNote { name: "topic/t".to_owned(), seen, value: Some(value.to_string().into()) };
+            self.engine.carry_out(&Request { history, body: Body::Note(put) });
+        }
+    }
+
+    /// What a node says of itself when it is no member.
+    pub fn trouble(&self, id: i32) -> Option<String> {
+        let table = self.processes[&id].host.table();
+        match &table.standing {
+            Standing::Member => None,
+            Standing::Stopped(reason) => Some(reason.clone()),
+            _ => Some(table.trouble.clone().unwrap_or_default()),
+        }
+    }
+
+    /// Whether a node has said this when it is no member.
+    pub fn says(&self, id: i32, words: &str) -> bool {
+        self.trouble(id).is_some_and(|trouble| trouble.contains(words))
     }
 
     /// kill -9.

@@ -1,0 +1,139 @@
+//! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
+
+use rota_engine::{
+    Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request,
+    requests::{AcceptLoss, Register},
+};
+
+use crate::{
+    commit_everywhere, of, one_node,
+    scene::{PARTITIONS, Scene, TTL_MS, run},
+    two_nodes,
+};
+
+const ACCEPT: &str = "rota cluster accept-loss";
+
+/// What was lost is lost: the test forgets it, too.
+fn restore(scene: &Scene) {
+    scene.engine.restore();
+    scene.truth.acknowledged.lock().unwrap().clear();
+}
+
+/// An operator accepts the loss, and all processes begin anew.
+async fn accept_loss(scene: &Scene, begin: u128) {
+    let epoch = |scene: &Scene| scene.engine.view().parts[&PartitionId(0)].epoch;
+    let before = epoch(scene);
+    scene.accept_loss(begin);
+    scene.until(2 * TTL_MS, |scene| epoch(scene) > before && scene.all_answer()).await;
+}
+
+#[test]
+fn an_older_history_that_a_restore_brings_back_is_no_accepted_one() {
+    run(|| async {
+        let scene = one_node().await;
+        scene.engine.back_up();
+        accept_loss(&scene, 8).await;
+        commit_everywhere(&scene).await;
+        restore(&scene);
+        scene.write_notes(1_000);
+        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
+        scene.pass(4 * TTL_MS).await;
+        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        assert!(scene.says(1, ACCEPT), "{:?}", scene.trouble(1));
+        accept_loss(&scene, 9).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn an_older_history_that_an_operator_had_begun_is_no_accepted_one() {
+    run(|| async {
+        let scene = one_node().await;
+        accept_loss(&scene, 8).await;
+        scene.engine.back_up();
+        accept_loss(&scene, 9).await;
+        restore(&scene);
+        scene.write_notes(1_000);
+        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
+        scene.pass(4 * TTL_MS).await;
+        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        accept_loss(&scene, 10).await;
+    });
+}
+
+#[test]
+fn a_history_that_no_operator_has_begun_is_no_accepted_one() {
+    run(|| async {
+        let scene = one_node().await;
+        // The engine was emptied, and another server has begun anew.
+        let (lost, begin) = (scene.engine.view().meta.history, HistoryId(8));
+        scene.engine.carry_out(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) });
+        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
+        scene.pass(4 * TTL_MS).await;
+        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        accept_loss(&scene, 9).await;
+    });
+}
+
+#[test]
+fn a_process_whose_registration_is_lost_waits_for_the_operator_and_goes_on() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        // Node 1 owns nothing: only its registration shows it that the engine went back.
+        let view = scene.engine.view();
+        for note in rota_cluster::operator::drain(&view, NodeId(1)).unwrap() {
+            scene.engine.carry_out(&Request { history: view.meta.history, body: Body::Note(note) });
+        }
+        scene.until(TTL_MS, |scene| of(scene, 2).len() == PARTITIONS as usize).await;
+        scene.engine.back_up();
+        scene.kill(1);
+        scene.start(1);
+        scene.until(2 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
+        restore(&scene);
+        scene.write_notes(1_000);
+        scene.until(2 * TTL_MS, |scene| scene.says(1, ACCEPT)).await;
+        scene.pass(2 * TTL_MS).await;
+        assert!(scene.says(1, ACCEPT), "{:?}", scene.trouble(1));
+        scene.accept_loss(8);
+        scene.until(2 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_process_that_is_replaced_by_a_late_registration_of_its_own_joins_again() {
+    run(|| async {
+        let scene = one_node().await;
+        commit_everywhere(&scene).await;
+        let register = Register { node: NodeId(1), directory: Directory(1), incarnation: Incarnation(999) };
+        let history = scene.engine.view().meta.history;
+        scene.engine.carry_out(&Request { history, body: Body::Register(register) });
+        scene.until(TTL_MS, |scene| !scene.all_answer()).await;
+        scene.until(3 * TTL_MS, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_process_that_is_replaced_waits_while_the_other_one_lives() {
+    run(|| async {
+        let mut scene = one_node().await;
+        scene.pause(1);
+        let first = scene.processes.remove(&1).unwrap();
+        scene.start(1);
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        let second = scene.processes.insert(1, first).unwrap();
+        scene.processes.insert(11, second);
+        scene.resume(1);
+        scene.until(TTL_MS, |scene| scene.says(1, "another process has this node's id")).await;
+        scene.until(2 * TTL_MS, |scene| scene.says(1, "another server runs as node 1")).await;
+        scene.pass(4 * TTL_MS).await;
+        assert_eq!(of(&scene, 1).len(), PARTITIONS as usize, "the second one serves");
+        assert!(scene.says(1, "another server runs as node 1"), "{:?}", scene.trouble(1));
+        scene.kill(11);
+        scene.until(3 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+    });
+}
