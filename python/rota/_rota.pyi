@@ -2451,7 +2451,11 @@ class EngineOperator:
         Raises ValueError, EngineError, and RotaError for tables of a newer rota.
         """
     def look(self) -> dict[str, Any]:
-        """The small keys at present: history, format, revision, settings, nodes, partitions, leaders of topics."""
+        """The small keys at present: history, format, revision, settings, nodes, partitions, leaders of topics.
+
+        A partition is (owner, epoch, whether it is held, planned node, pin, what keeps the planned node from serving
+        it as (node, milliseconds since the Unix epoch, reason)).
+        """
     def members(self) -> list[tuple[str, str | None, tuple[int, str, bool, int, int, int, list[str]] | None]]:
         """The members of the engine: (address, why it does not answer, what it says of itself).
 

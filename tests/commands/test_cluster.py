@@ -329,6 +329,27 @@ def test_a_loss_is_accepted_only_by_name(scene: Scene) -> None:
     eventually(lambda: cluster_of(scene.servers[1]).is_ready, WITHIN_S, "the server is a member again")
 
 
+def test_a_partition_that_is_not_served_is_shown_with_the_reason(etcd: Etcd, on_etcd: Scene) -> None:
+    assert [row["unserved"] for row in on_etcd.done("describe")["partitions"]] == [None] * PARTITIONS
+    for server in on_etcd.servers.values():
+        server.kill()
+    # A snapshot whose chunk is not there.
+    prefix = on_etcd.url.partition("/tests/")[2]
+    etcd.control("put", f"/tests/{prefix}/d/head/2", "5 1 1 00000000")
+    on_etcd.start(1)
+
+    def unserved() -> list[Any]:
+        return [row["unserved"] for row in on_etcd.done("describe")["partitions"] if row["unserved"] is not None]
+
+    [shown] = eventually(unserved, WITHIN_S, "the partition is shown")
+    assert shown["node_id"] == 1
+    assert shown["reason"] == "its content in the engine is damaged: ChunkMissing(0)"
+    says = f"partition 2 of __consumer_offsets is not served since {shown['since']}: node 1 {shown['reason']}\n"
+    assert says in on_etcd.run("describe").stdout
+    status = on_etcd.run("status")
+    assert (status.exit_code, says in status.stdout) == (exits.FAILED, True)
+
+
 def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
     no_node = "there is no node 7; the cluster has 1, 2"
     no_partition = "there is no partition 4; __consumer_offsets has 0 to 3"

@@ -10,9 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from rota.cluster import looking, rendering, transfer
-from rota.cluster.looking import SERVING, Image, Partition, image, moving, observed
+from rota.cluster.looking import SERVING, STATE_TOPIC, Image, Partition, image, moving, observed
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
-from rota.cluster.transfer import STATE_TOPIC
 from rota.exits import FAILED, MISUSED
 from rota.log import OFFSETS_TOPIC
 
@@ -160,6 +159,7 @@ def describe(
         *rendering.nodes(found, alive),
         "",
         *rendering.partitions(found.partitions, contents),
+        *rendering.unserved(found),
         "",
         *rendering.members(cluster.engine.kind, members),
         *(f"etcd member {member_id:x} raised {alarm}" for member_id, alarm in alarms),

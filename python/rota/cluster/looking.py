@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rota.log import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from rota import _rota
 
 LOOK_AGAIN_S = 0.1
+UNKNOWN = "-"
+STATE_TOPIC = "__transaction_state"
 LEFT = "left"
 SERVING = "serving"
 FULL = 0.8
@@ -45,6 +50,9 @@ class Partition(NamedTuple):
     planned: int | None
     pin: int | None
     """Where an operator has placed it."""
+    unserved: tuple[int, int, str] | None
+    """If its planned node says that it does not serve it: (node, since when in milliseconds since the Unix epoch by its
+    own clock, what it does instead)."""
 
 
 class Image(NamedTuple):
@@ -74,9 +82,25 @@ class Image(NamedTuple):
         """The topics with partitions whose messages are with a node."""
         return sorted(name for name, leaders in self.topics.items() if node_id in (leaders or ()))
 
+    def unserved(self) -> list[tuple[Partition, str]]:
+        """Partitions that their planned nodes do not serve, as these say, each with its topic."""
+        both = ((self.partitions, OFFSETS_TOPIC), (self.transactions, STATE_TOPIC))
+        return [(row, topic) for rows, topic in both for row in rows if row.unserved is not None]
+
     def moving(self) -> list[Partition]:
         """Partitions of `__consumer_offsets` that their planned node does not hold."""
         return moving(self.partitions)
+
+
+def unserved_line(row: Partition, topic: str) -> str:
+    """A partition that is not served, for operators."""
+    node_id, since_ms, reason = row.unserved or (0, 0, "")
+    return f"partition {row.partition} of {topic} is not served since {moment(since_ms)}: node {node_id} {reason}"
+
+
+def moment(wall_ms: int) -> str:
+    """`2026-01-31T13:30:20Z`; a hyphen for 0."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if wall_ms else UNKNOWN
 
 
 def moving(rows: list[Partition]) -> list[Partition]:
@@ -184,6 +208,8 @@ def troubles(
     unowned = [row.partition for row in found.partitions if not (row.is_held and alive.get(row.owner or 0))]
     if unowned:
         lines.append(f"{len(unowned)} of {len(found.partitions)} partitions have no owner that lives")
+    for row, topic in found.unserved():
+        lines.append(unserved_line(row, topic))
     for node_id, lives in alive.items():
         if not lives and found.nodes[node_id].state != LEFT:
             lines.append(f"node {node_id} is silent: start it, or `rota cluster forget {node_id}`")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from rota.cluster.looking import LEFT, Image, Member, Node, Partition
+from rota.cluster.looking import LEFT, UNKNOWN, Image, Member, Node, Partition, moment, unserved_line
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-UNKNOWN = "-"
 ROLES = {"etcd": ("follower", "leader"), "postgresql": ("standby", "primary")}
 """What a member is that does not lead, and one that does."""
 
@@ -27,11 +25,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
     for row in [heads, *rows]:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def moment(wall_ms: int) -> str:
-    """`2026-01-31T13:30:20Z`."""
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if wall_ms else UNKNOWN
 
 
 def shown(value: object) -> str:
@@ -64,12 +57,17 @@ def node_facts(found: Image, node: Node, lives: bool) -> dict[str, Any]:
 
 def partition_facts(row: Partition) -> dict[str, Any]:
     """A partition as JSON."""
+    unserved = None
+    if row.unserved is not None:
+        node_id, since_ms, reason = row.unserved
+        unserved = {"node_id": node_id, "since": moment(since_ms), "reason": reason}
     return {
         "partition": row.partition,
         "owner": row.owner if row.is_held else None,
         "epoch": row.epoch,
         "planned": row.planned,
         "pin": row.pin,
+        "unserved": unserved,
     }
 
 
@@ -130,6 +128,12 @@ def partitions(rows: Sequence[Partition], contents: dict[int, tuple[int, int, in
             line += [str(entries), size(entry_bytes), size(snapshot_bytes)]
         cells.append(line)
     yield from table([*heads, *(["entries", "their size", "snapshot"] if contents is not None else [])], cells)
+
+
+def unserved(found: Image) -> Iterator[str]:
+    """The partitions that are not served, each with its node and what that does instead."""
+    for row, topic in found.unserved():
+        yield unserved_line(row, topic)
 
 
 def members(kind: str, found: Sequence[Member]) -> Iterator[str]:

@@ -13,12 +13,11 @@ import typer
 
 from rota import _rota, interrupts
 from rota.cluster import directory as files
-from rota.cluster.looking import Image, image
+from rota.cluster.looking import STATE_TOPIC, Image, image
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
 from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory
 from rota.log import OFFSETS_TOPIC, RECORDS_AT_ONCE
 
-STATE_TOPIC = "__transaction_state"
 COUNTS = {OFFSETS_TOPIC: "offsets.topic.num.partitions", STATE_TOPIC: "transaction.state.log.num.partitions"}
 """The setting of a topic's number of partitions, in the order in which the engine numbers them."""
 SETTINGS, PRODUCER_IDS, TOPIC, IMPORTING = "cluster", "producer-ids", "topic/", b"importing="

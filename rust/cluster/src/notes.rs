@@ -18,6 +18,8 @@ const DRAINED: &str = "drained/";
 const TOPIC: &str = "topic/";
 /// Before the name under which the server keeps the settings of a group.
 const GROUP: &str = "group/";
+/// Before the id of a node that does not serve what it should: [`Unserved`] of each partition.
+const UNSERVED: &str = "unserved/";
 /// Before the number of a partition that an operator has placed.
 const PIN: &str = "pin/";
 /// The histories that operators have begun, in order.
@@ -267,6 +269,44 @@ pub fn nodes(view: &View) -> BTreeMap<NodeId, NodeInfo> {
     view.notes.iter().filter_map(info).collect()
 }
 
+/// A partition that its planned node has not served for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// Since when, in milliseconds since 1970 by the node's own clock, for operators.
+    pub since_ms: u64,
+    /// What the node does instead.
+    pub reason: String,
+}
+
+/// The name of the note with what a node does not serve.
+pub fn unserved_by(id: NodeId) -> String {
+    format!("{UNSERVED}{}", id.0)
+}
+
+/// A note of partitions that a node does not serve; `None`: there is none.
+pub fn unserved_written(unserved: &BTreeMap<PartitionId, Unserved>) -> Option<Vec<u8>> {
+    let line = |(partition, of): (&PartitionId, &Unserved)| format!("{}={} {}\n", partition.0, of.since_ms, of.reason);
+    (!unserved.is_empty()).then(|| unserved.iter().map(line).collect::<String>().into())
+}
+
+/// The partitions that their planned nodes do not serve, as these say.
+pub fn unserved(view: &View) -> BTreeMap<PartitionId, (NodeId, Unserved)> {
+    let plan = Plan::of(view);
+    let of_node = |(name, note): (&String, &Vec<u8>)| {
+        let id = NodeId(name.strip_prefix(UNSERVED)?.parse().ok()?);
+        let lines = fields(note)?.into_iter();
+        let found = lines.filter_map(|(partition, said)| {
+            let (since_ms, reason) = said.split_once(' ')?;
+            let said = Unserved { since_ms: since_ms.parse().ok()?, reason: reason.to_owned() };
+            Some((PartitionId(partition.parse().ok()?), (id, said)))
+        });
+        Some(found.collect::<Vec<_>>())
+    };
+    let said = view.notes.iter().filter_map(of_node).flatten();
+    // The plan may have given it to another node since.
+    said.filter(|(partition, (id, _))| plan.node_of(*partition) == Some(*id)).collect()
+}
+
 /// The histories that operators have begun, in order. One that an operator is about to begin may be the last.
 pub fn begun(view: &View) -> Vec<HistoryId> {
     let text = view.notes.get(HISTORIES).and_then(|note| std::str::from_utf8(note).ok());
@@ -312,6 +352,17 @@ mod tests {
         let plan = Plan(vec![Some(NodeId(1)), None, Some(NodeId(30))]);
         assert_eq!(plan.written(), b"1,-1,30");
         assert_eq!(Plan::read(&plan.written()), Some(plan));
+    }
+
+    #[test]
+    fn what_is_not_served_is_of_the_node_that_should() {
+        let mut view = rota_engine::Store::new(HistoryId(1)).view;
+        let said = |reason: &str| Unserved { since_ms: 7, reason: reason.to_owned() };
+        let of_two = [(PartitionId(0), said("claims = it")), (PartitionId(1), said("gives it up"))].into();
+        view.notes.insert(unserved_by(NodeId(2)), unserved_written(&of_two).unwrap());
+        view.notes.insert(PLAN.to_owned(), Plan(vec![Some(NodeId(2)), Some(NodeId(1))]).written());
+        assert_eq!(unserved(&view), [(PartitionId(0), (NodeId(2), said("claims = it")))].into());
+        assert_eq!(unserved_written(&BTreeMap::new()), None);
     }
 
     #[test]

@@ -141,9 +141,10 @@ pub fn forget(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
     }
     let pins = notes::pins(view).into_iter().filter(|(_, pinned)| *pinned == node);
     let pins = pins.filter_map(|(partition, _)| change(view, notes::pin(partition), None));
-    let drained = change(view, notes::drained(node), None);
+    let about = [notes::drained(node), notes::unserved_by(node)];
+    let about = about.into_iter().filter_map(|name| change(view, name, None));
     // Last, so that a change that was interrupted can be made again.
-    Ok(pins.chain(drained).chain(change(view, notes::node(node), None)).collect())
+    Ok(pins.chain(about).chain(change(view, notes::node(node), None)).collect())
 }
 
 /// Names a history that is about to begin, so that processes know it for one that an operator began: the note is written

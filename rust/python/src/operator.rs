@@ -83,7 +83,7 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
         (id.0, addresses, info.version.clone(), state.0, state.1, info.started_ms, beat)
     };
     shown.set_item("nodes", infos.iter().map(node).collect::<Vec<_>>())?;
-    let (plan, pins) = (Plan::of(view), notes::pins(view));
+    let (plan, pins, unserved) = (Plan::of(view), notes::pins(view), notes::unserved(view));
     let partition = |at: PartitionId| {
         let part = view.parts.get(&at);
         let is_held = part.is_some_and(|part| {
@@ -93,7 +93,8 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
         let owner = part.map(|part| part.node.0);
         let epoch = part.map_or(0, |part| part.epoch.0);
         let id = |node: NodeId| node.0;
-        (owner, epoch, is_held, plan.node_of(at).map(id), pins.get(&at).copied().map(id))
+        let unserved = unserved.get(&at).map(|(node, of)| (node.0, of.since_ms, of.reason.clone()));
+        (owner, epoch, is_held, plan.node_of(at).map(id), pins.get(&at).copied().map(id), unserved)
     };
     let (groups, transactions): (Vec<_>, Vec<_>) =
         partitions.all().partition(|at| partitions.in_transactions(*at).is_none());

@@ -164,7 +164,7 @@ impl Running<'_> {
     }
 
     /// Writes a note over what the view shows. The view shows whether it was written.
-    fn put_note(&mut self, view: &View, name: String, value: Option<Vec<u8>>) {
+    pub(super) fn put_note(&mut self, view: &View, name: String, value: Option<Vec<u8>>) {
         self.is_putting_note = true;
         let seen = view.notes.get(&name).cloned();
         let body = Body::Note(PutNote { name, seen, value });

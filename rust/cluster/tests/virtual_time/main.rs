@@ -199,7 +199,12 @@ fn a_load_that_takes_long_is_waited_for_and_ends_with_the_session() {
         let loads = || ALL.filter(|partition| link.loaded_bytes(PartitionId(*partition)).is_some()).count();
         scene.pass(1_000).await;
         assert_eq!(loads(), PARTITIONS as usize);
+        let unserved = |scene: &Scene| rota_cluster::notes::unserved(&scene.engine.view());
+        assert_eq!(unserved(&scene), [].into());
+        scene.until(20_000, |scene| unserved(scene).len() == PARTITIONS as usize).await;
+        assert!(unserved(&scene).values().all(|(id, of)| id.0 == 1 && of.reason == "reads it from the engine"));
         scene.until(121_000, Scene::all_answer).await;
+        scene.until(2_000, |scene| unserved(scene).is_empty()).await;
         link.set_faults(|faults| faults.is_silent = true);
         scene.pass(2 * TTL_MS).await;
         link.set_faults(|faults| faults.is_silent = false);
