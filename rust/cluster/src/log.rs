@@ -41,12 +41,30 @@ pub(crate) struct Loaded {
     pub parts: Vec<(i64, Vec<u8>)>,
 }
 
+/// Partitions are dealt to so many lanes, each with one call of appends at a time.
+pub(crate) const LANES: usize = 2;
+
+/// The lane of a partition.
+pub(crate) fn lane_of(partition: PartitionId) -> usize {
+    partition.0.unsigned_abs() as usize % LANES
+}
+
 /// What host and log share.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     content: Mutex<Content>,
+    /// Appends that the host has yet to take, by lane.
+    orders: [Mutex<Orders>; LANES],
     /// Bytes of appends that have not ended.
     pub waiting_bytes: AtomicUsize,
+}
+
+/// Appends of a lane.
+#[derive(Debug, Default)]
+struct Orders {
+    waiting: Vec<AppendOrder>,
+    /// Whether the host takes them without being woken: the lane is busy, and they wait for its call in any case.
+    is_attended: bool,
 }
 
 /// A node may load a partition again while the serving thread still reads what the load before has found.
@@ -60,6 +78,41 @@ struct Content {
 impl Shelf {
     fn lock(&self) -> MutexGuard<'_, Content> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn orders(&self, lane: usize) -> MutexGuard<'_, Orders> {
+        self.orders[lane].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves an append to the host. Returns whether it has to be woken.
+    fn leave(&self, order: AppendOrder) -> bool {
+        let mut orders = self.orders(lane_of(order.partition));
+        orders.waiting.push(order);
+        orders.waiting.len() == 1 && !orders.is_attended
+    }
+
+    /// The host takes the appends of a lane. The next one wakes it.
+    pub fn take_orders(&self, lane: usize) -> Vec<AppendOrder> {
+        let mut orders = self.orders(lane);
+        orders.is_attended = false;
+        std::mem::take(&mut orders.waiting)
+    }
+
+    /// The host takes the next appends of a lane without being woken.
+    pub fn attend(&self, lane: usize) {
+        self.orders(lane).is_attended = true;
+    }
+
+    /// Refuses the appends that wait: no host takes them.
+    pub fn refuse_orders(&self) {
+        for lane in 0..LANES {
+            for order in self.take_orders(lane) {
+                self.waiting_bytes.fetch_sub(order.bytes.len(), Ordering::Relaxed);
+                let result = Err(LogError::NotOpen { partition: order.partition.0 });
+                let (to, completion) = order.completion(result);
+                to.put([completion]);
+            }
+        }
     }
 
     pub fn put(&self, partition: PartitionId, epoch: Epoch, loaded: Loaded) {
@@ -145,12 +198,14 @@ impl FencedLog<Vec<LogRecord>> for ClusterLog {
     }
 
     fn append(&self, append: Append<Vec<LogRecord>>, to: &Arc<Completions>) {
-        let sent = self.order(&append, to).and_then(|order| {
-            let ended = LogError::NotOpen { partition: append.partition };
-            self.host.send(Message::Append(order)).map_err(|_| ended)
-        });
-        if let Err(error) = sent {
-            to.put([append.completion(Err(error))]);
+        match self.order(&append, to) {
+            Err(error) => to.put([append.completion(Err(error))]),
+            // A host that has ended takes nothing.
+            Ok(order) => {
+                if self.shelf.leave(order) && self.host.send(Message::Appends).is_err() {
+                    self.shelf.refuse_orders();
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId, Revision, requests::PutNote};
-use rota_log::Completions;
+use rota_log::{Completion, Completions, LogError, Operation};
 use tokio::sync::oneshot;
 
 /// The partitions that a read needs, with the epochs under which they are served.
@@ -24,13 +24,21 @@ pub(crate) struct AppendOrder {
     pub to: Arc<Completions>,
 }
 
+impl AppendOrder {
+    /// The result of the append, and where it goes.
+    pub fn completion(&self, result: Result<i64, LogError>) -> (Arc<Completions>, Completion) {
+        let (partition, epoch, operation) = (self.partition.0, self.epoch.0, Operation::Append(self.id));
+        (Arc::clone(&self.to), Completion { partition, epoch, operation, result })
+    }
+}
+
 /// A message to the host.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Complete when the partition is loaded under this epoch.
     Open(PartitionId, Epoch, Arc<Completions>),
-    /// Append.
-    Append(AppendOrder),
+    /// Appends wait in the shelf.
+    Appends,
     /// The serving thread has unloaded the partition by itself.
     Dropped(PartitionId, Epoch),
     /// Calls have ended.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    iter,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use super::Running;
 use crate::{
     batches,
-    log::{ENTRY_BYTES_MAX, Shelf},
+    log::{ENTRY_BYTES_MAX, LANES, Shelf, lane_of},
     messages::{AppendOrder, Message},
 };
 
@@ -71,11 +72,6 @@ impl Feed {
     }
 }
 
-fn complete(order: &AppendOrder, result: Result<i64, LogError>) {
-    let (partition, epoch, operation) = (order.partition.0, order.epoch.0, Operation::Append(order.id));
-    order.to.put([Completion { partition, epoch, operation, result }]);
-}
-
 /// Refuses a message of a node that owns nothing.
 pub(super) fn refuse(shelf: &Shelf, message: Message) {
     match message {
@@ -84,10 +80,7 @@ pub(super) fn refuse(shelf: &Shelf, message: Message) {
             // The caller may have given up.
             let _gone = answer.send(Err("this server has not joined the cluster".to_owned()));
         }
-        Message::Append(order) => {
-            shelf.waiting_bytes.fetch_sub(order.bytes.len(), Ordering::Relaxed);
-            complete(&order, Err(LogError::NotOpen { partition: order.partition.0 }));
-        }
+        Message::Appends => shelf.refuse_orders(),
         _ => {}
     }
 }
@@ -118,7 +111,19 @@ impl Running<'_> {
         }
     }
 
-    pub(super) fn append(&mut self, order: AppendOrder) {
+    /// Takes the appends that wait. While a lane is busy the next ones wait for its call, and do not wake this thread.
+    pub(super) fn take_appends(&mut self) {
+        for at in 0..LANES {
+            for order in self.shared.shelf.take_orders(at) {
+                self.append(order);
+            }
+            if self.lanes[at].is_busy || !self.lanes[at].waiting.is_empty() {
+                self.shared.shelf.attend(at);
+            }
+        }
+    }
+
+    fn append(&mut self, order: AppendOrder) {
         let partition = order.partition;
         match self.feeds.get_mut(&partition) {
             // An append of a coordinator that was loaded under another epoch does not know what came since.
@@ -149,9 +154,18 @@ impl Running<'_> {
         }
     }
 
-    fn end_append(&self, order: &AppendOrder, bytes: usize, result: Result<i64, LogError>) {
+    fn end_append(&mut self, order: &AppendOrder, bytes: usize, result: Result<i64, LogError>) {
         self.shared.shelf.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        complete(order, result);
+        self.ended.push(order.completion(result));
+    }
+
+    /// Passes the results of the appends that have ended on, all at once: each time the thread may have to be woken.
+    pub(super) fn tell_ended(&mut self) {
+        let mut ended = self.ended.drain(..).peekable();
+        while let Some((to, first)) = ended.next() {
+            let more = iter::from_fn(|| Some(ended.next_if(|(next, _)| Arc::ptr_eq(next, &to))?.1));
+            to.put(iter::once(first).chain(more));
+        }
     }
 
     pub(super) fn applied(&mut self, partition: PartitionId, base_offset: i64, tickets: &[Ticket]) {
@@ -208,7 +222,7 @@ impl Running<'_> {
         let Body::Append(append) = &mut request.body else { return };
         // The same request gets the same bytes whenever it is sent again.
         batches::place(&mut append.bytes, append.base_offset, append.token.epoch.0);
-        let lane = append.partition.0.unsigned_abs() as usize % self.lanes.len();
+        let lane = lane_of(append.partition);
         self.lanes[lane].waiting.push_back((call, request));
     }
 

@@ -31,7 +31,7 @@ use rota_engine::{
     node::Stop,
     requests::{Body, Content, NotePut, PutNote},
 };
-use rota_log::Completions;
+use rota_log::{Completion, Completions};
 use tokio::{
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -49,7 +49,7 @@ use self::{
 use crate::{
     clock::SessionClock,
     engine::{Engine, Pending},
-    log::{ClusterLog, Shelf},
+    log::{ClusterLog, LANES, Shelf},
     members::Members,
     messages::Message,
     notes::{NodeInfo, NodeState, Partitions, Plan},
@@ -58,9 +58,6 @@ use crate::{
     stats::ClusterStats,
     table::{ClusterTable, Standing, reason},
 };
-
-/// Partitions are dealt to so many lanes, each with one call of appends at a time.
-const LANES: usize = 2;
 
 /// Connects to the engine. Called again after a pause if it fails; the error says why.
 pub type Connect = Box<dyn Fn() -> Pending<'static, Result<Arc<dyn Engine>, String>> + Send>;
@@ -230,7 +227,10 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
     loop {
         let Some(joined) = joining::join(&connect, &mut config, &mut past, &shared, &mut inbox).await else { return };
         let mut running = Running::new(&config, &shared, joined);
-        let stop = match running.serve(&mut inbox).await {
+        let ended = running.serve(&mut inbox).await;
+        // Appends that came without waking the host end here.
+        shared.shelf.refuse_orders();
+        let stop = match ended {
             Ended::Over => return,
             Ended::Stopped(stop) => stop,
         };
@@ -270,6 +270,10 @@ async fn wait_for_end(shelf: &Shelf, inbox: &mut UnboundedReceiver<Message>) {
 }
 
 /// A node as a member of the cluster.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says that one thing is under way or done, whatever the others are"
+)]
 struct Running<'c> {
     config: &'c HostConfig,
     shared: Rc<Shared>,
@@ -283,8 +287,12 @@ struct Running<'c> {
     plan: Plan,
     /// What the serving thread knows to be this node's.
     served: BTreeMap<PartitionId, Epoch>,
+    /// Whether the serving thread and operators have been shown the cluster since something may have changed.
+    is_published: bool,
     feeds: BTreeMap<PartitionId, Feed>,
     in_flight: HashMap<Ticket, InFlight>,
+    /// Appends that have ended, and whom to tell.
+    ended: Vec<(Arc<Completions>, Completion)>,
     opens: Vec<(PartitionId, Epoch, Arc<Completions>)>,
     lanes: Vec<Lane>,
     /// The last load of each partition.
@@ -340,8 +348,10 @@ impl<'c> Running<'c> {
             incarnation,
             members,
             served: BTreeMap::new(),
+            is_published: false,
             feeds: BTreeMap::new(),
             in_flight: HashMap::new(),
+            ended: Vec::new(),
             opens: Vec::new(),
             lanes: (0..LANES).map(|_| Lane::default()).collect(),
             loads: BTreeMap::new(),
@@ -397,6 +407,7 @@ impl<'c> Running<'c> {
                 }
                 _ = ticks.tick() => self.tick(),
             }
+            self.take_appends();
             self.flush_lanes();
             self.confirm_waiting();
             self.follow_node();
@@ -413,7 +424,6 @@ impl<'c> Running<'c> {
         match message {
             // It is refused only when the serving thread can know what was lost.
             Message::Open(partition, epoch, to) => self.opens.push((partition, epoch, to)),
-            Message::Append(order) => self.append(order),
             Message::Dropped(partition, epoch) => self.dropped(partition, epoch),
             Message::Ended(ended) => self.ended(ended),
             Message::LaneEnded(lane, ended) => {
@@ -434,7 +444,8 @@ impl<'c> Running<'c> {
             Message::Confirm(needed, done) => self.confirm(needed, done),
             Message::Checked(checks) => self.checked(checks),
             Message::Leave(done) => self.leave(done),
-            Message::End => {}
+            // Appends are taken after every message.
+            Message::Appends | Message::End => {}
         }
     }
 
@@ -497,7 +508,7 @@ impl<'c> Running<'c> {
         }
     }
 
-    /// Nobody waits for the last load of a partition any more: it would take an engine's time from the next one.
+    /// The node does not wait for the last load of a partition any more: it would take an engine's time from the next one.
     fn end_load(&mut self, partition: PartitionId) {
         if let Some(load) = self.loads.remove(&partition) {
             load.abort();
@@ -505,6 +516,7 @@ impl<'c> Running<'c> {
     }
 
     fn look_at_view(&mut self) {
+        self.is_published = false;
         let Some(view) = self.views.borrow_and_update().clone() else { return };
         self.plan = Plan::of(&view);
         self.members.listen(self.now_ms(), &view);
@@ -513,6 +525,7 @@ impl<'c> Running<'c> {
     }
 
     fn tick(&mut self) {
+        self.is_published = false;
         // A node whose serving thread is stuck must look dead.
         if self.shared.session.is_answered() {
             let before = self.node.inspect().counter;

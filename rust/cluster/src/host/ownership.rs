@@ -55,17 +55,10 @@ impl Running<'_> {
 
     /// Tells the serving thread what the node owns now, and until when it answers.
     pub(super) fn follow_node(&mut self) {
-        let owned: BTreeMap<PartitionId, Epoch> = {
-            let owned = self.node.inspect().partitions.iter();
-            let token = |phase: &Phase| match phase {
-                Phase::Loading(token) => Some(token.epoch),
-                Phase::Serving(serving) => Some(serving.token.epoch),
-                Phase::Claiming(_) | Phase::Releasing(_) => None,
-            };
-            owned.filter_map(|(partition, phase)| Some((*partition, token(phase)?))).collect()
-        };
         let (mut changes, mut forgotten) = (Vec::new(), Vec::new());
-        if owned != self.served {
+        if !self.owned().eq(self.served.iter().map(|(partition, epoch)| (*partition, *epoch))) {
+            self.is_published = false;
+            let owned: BTreeMap<PartitionId, Epoch> = self.owned().collect();
             let lost = self.served.iter().filter(|(partition, epoch)| owned.get(partition) != Some(epoch));
             changes.extend(lost.map(|(partition, epoch)| Change::Lose(*partition, *epoch)));
             let taken = owned.iter().filter(|(partition, epoch)| self.served.get(partition) != Some(epoch));
@@ -79,6 +72,7 @@ impl Running<'_> {
             }
             self.served = owned;
         }
+        self.tell_ended();
         let until_ms = self.node.inspect().valid_until_ms.unwrap_or(0);
         self.shared.session.post(changes, until_ms);
         // A thread that reads it now finds nothing more, and the reason in its mail.
@@ -86,7 +80,20 @@ impl Running<'_> {
             self.shared.shelf.remove(partition, epoch);
         }
         self.settle_opens();
-        self.publish(self.standing());
+        // Not for each append.
+        if !std::mem::replace(&mut self.is_published, true) {
+            self.publish(self.standing());
+        }
+    }
+
+    fn owned(&self) -> impl Iterator<Item = (PartitionId, Epoch)> {
+        let epoch = |phase: &Phase| match phase {
+            Phase::Loading(token) => Some(token.epoch),
+            Phase::Serving(serving) => Some(serving.token.epoch),
+            Phase::Claiming(_) | Phase::Releasing(_) => None,
+        };
+        let owned = self.node.inspect().partitions.iter();
+        owned.filter_map(move |(partition, phase)| Some((*partition, epoch(phase)?)))
     }
 
     fn handover(&self, change: Change) -> Handover {
@@ -189,13 +196,16 @@ impl Running<'_> {
             return;
         }
         for partition in self.cluster.partitions.all() {
+            let is_mine = self.plan.node_of(partition) == Some(self.config.node);
+            if !is_mine || self.node.inspect().partitions.contains_key(&partition) {
+                continue;
+            }
             let phases = self.node.inspect().partitions.values();
             if phases.filter(|phase| matches!(phase, Phase::Claiming(_) | Phase::Loading(_))).count() >= LOADS_MAX {
                 return;
             }
-            let is_mine = self.plan.node_of(partition) == Some(self.config.node);
             // A partition that its holder is giving up is not claimed from it.
-            if is_mine && !self.is_held_by_living(view, partition) && !self.damaged.contains_key(&partition) {
+            if !self.is_held_by_living(view, partition) && !self.damaged.contains_key(&partition) {
                 self.step(Event::Acquire(partition));
             }
         }
@@ -253,6 +263,7 @@ impl Running<'_> {
     }
 
     pub(super) fn leave(&mut self, done: oneshot::Sender<()>) {
+        self.is_published = false;
         let until_ms = self.now_ms() + LEAVE_MS;
         self.info.state = NodeState::Leaving;
         self.leaving = Some(Leaving { done: Some(done), until_ms });

@@ -127,3 +127,21 @@ fn appends_to_a_server_that_has_not_joined_take_no_room_from_later_ones() {
         assert_eq!(*results.lock().unwrap(), [Ok(0)]);
     });
 }
+
+#[test]
+fn an_append_to_a_busy_lane_of_a_node_that_has_stopped_ends() {
+    run(|| async {
+        let scene = one_node().await;
+        let epoch = epoch(&scene);
+        scene.processes[&1].link.set_faults(|faults| faults.latency = Duration::from_millis(900));
+        let first = append_under(&scene, epoch, 10);
+        scene.pass(10).await;
+        // The call of the lane is under way. The next append waits for its end.
+        scene.begin_history(8);
+        scene.until(TTL_MS, |scene| scene.trouble(1).is_some()).await;
+        assert!(first.lock().unwrap()[0].is_err());
+        let second = append_under(&scene, epoch, 10);
+        scene.until(100, |_| !second.lock().unwrap().is_empty()).await;
+        assert!(second.lock().unwrap()[0].is_err());
+    });
+}

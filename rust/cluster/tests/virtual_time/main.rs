@@ -211,7 +211,7 @@ fn a_load_that_takes_long_is_waited_for_and_ends_with_the_session() {
         scene.until(TTL_MS, |_| loads() > 0).await;
         link.set_faults(|faults| faults.is_silent = true);
         scene.pass(2 * TTL_MS).await;
-        assert_eq!(loads(), 0, "nobody waits for them");
+        assert_eq!(loads(), 0, "no node waits for them");
     });
 }
 

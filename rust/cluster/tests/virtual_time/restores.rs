@@ -1,9 +1,6 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
-use rota_engine::{
-    Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request,
-    requests::{AcceptLoss, Register},
-};
+use rota_engine::{Body, Directory, Incarnation, NodeId, PartitionId, Request, requests::Register};
 
 use crate::{
     commit_everywhere, of, one_node,
@@ -65,9 +62,7 @@ fn an_older_history_that_an_operator_had_begun_is_no_accepted_one() {
 fn a_history_that_no_operator_has_begun_is_no_accepted_one() {
     run(|| async {
         let scene = one_node().await;
-        // The engine was emptied, and another server has begun anew.
-        let (lost, begin) = (scene.engine.view().meta.history, HistoryId(8));
-        scene.engine.carry_out(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) });
+        scene.begin_history(8);
         scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
         scene.pass(4 * TTL_MS).await;
         assert_eq!(scene.owners(), [None; PARTITIONS as usize]);

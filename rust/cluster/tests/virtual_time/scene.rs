@@ -163,6 +163,12 @@ impl Scene {
         }
     }
 
+    /// Another history begins without an operator, as in an engine that was emptied.
+    pub fn begin_history(&self, begin: u128) {
+        let (lost, begin) = (self.engine.view().meta.history, HistoryId(begin));
+        self.engine.carry_out(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) });
+    }
+
     /// Writes of others: revisions that a restore has lost are given out again.
     pub fn write_notes(&self, count: u64) {
         let history = self.engine.view().meta.history;

@@ -61,7 +61,7 @@ impl Serving {
             base_offset: self.next_offset,
             nonce: records.first()?.nonce,
             count: records.iter().map(|record| record.count).sum(),
-            bytes: records.iter().flat_map(|record| record.bytes.iter().copied()).collect(),
+            bytes: records.iter().map(|record| &record.bytes[..]).collect::<Vec<_>>().concat(),
         };
         self.outstanding = Some((append.clone(), records.iter().map(|record| record.ticket).collect()));
         Some(append)
