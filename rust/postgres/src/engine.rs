@@ -397,7 +397,7 @@ async fn chunk_on(session: &Session, history: HistoryId, put: &PutChunk) -> Resu
 async fn load_session(shared: &Shared) -> Result<Arc<Session>, Failure> {
     let connect = async {
         let session = shared.connect(Isolation::Snapshot).await?;
-        session.ask("SET statement_timeout = 0;").await?;
+        session.ask("SET statement_timeout = '1h';").await?;
         Ok(session)
     };
     timeout(shared.config.timeout, connect).await.unwrap_or(Err(Failure::Timeout))

@@ -39,7 +39,10 @@ impl Past {
         self.own.insert(own);
         self.current = Some(view.meta.history);
         self.known.insert(view.meta.history);
-        self.known.extend(notes::begun(view));
+        // One that is announced after it has yet to begin.
+        let begun = notes::begun(view);
+        let upto = begun.iter().position(|history| *history == view.meta.history).map_or(0, |at| at + 1);
+        self.known.extend(&begun[..upto]);
         self.replaced.extend(seen);
     }
 
@@ -68,6 +71,7 @@ impl Past {
     /// restore, and a new one with an engine that was emptied.
     fn is_accepted(&self, view: &View) -> bool {
         let history = view.meta.history;
-        !self.known.contains(&history) && notes::begun(view).contains(&history)
+        let is_known = self.known.contains(&history);
+        !is_known && notes::begun(view).contains(&history)
     }
 }

@@ -1,6 +1,6 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
-use rota_engine::{Body, Directory, Incarnation, NodeId, PartitionId, Request, requests::Register};
+use rota_engine::{Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request, requests::Register};
 
 use crate::{
     commit_everywhere, of, one_node,
@@ -55,6 +55,21 @@ fn an_older_history_that_an_operator_had_begun_is_no_accepted_one() {
         scene.pass(4 * TTL_MS).await;
         assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
         accept_loss(&scene, 10).await;
+    });
+}
+
+#[test]
+fn a_process_that_joins_while_a_history_is_announced_goes_on_in_it() {
+    run(|| async {
+        let mut scene = Scene::new();
+        let (view, begin) = (scene.engine.view(), HistoryId(8));
+        let announced = Body::Note(rota_cluster::operator::announce(&view, begin));
+        scene.engine.carry_out(&Request { history: view.meta.history, body: announced });
+        scene.start(1);
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        let before = scene.processes[&1].epoch_of(0);
+        scene.begin_history(8);
+        scene.until(2 * TTL_MS, |scene| scene.all_answer() && scene.processes[&1].epoch_of(0) > before).await;
     });
 }
 
