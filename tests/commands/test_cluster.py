@@ -343,7 +343,7 @@ def test_a_partition_that_is_not_served_is_shown_with_the_reason(etcd: Etcd, on_
 
     [shown] = eventually(unserved, WITHIN_S, "the partition is shown")
     assert shown["node_id"] == 1
-    assert shown["reason"] == "its content in the engine is damaged: ChunkMissing(0)"
+    assert shown["reason"] == "finds its content in the engine damaged: ChunkMissing(0)"
     says = f"partition 2 of __consumer_offsets is not served since {shown['since']}: node 1 {shown['reason']}\n"
     assert says in on_etcd.run("describe").stdout
     status = on_etcd.run("status")

@@ -473,8 +473,8 @@ impl<'c> Running<'c> {
                 self.loaded(partition, epoch, upto, chunks, entries);
             }
             Command::Damaged(partition, damage) => {
-                let damage = format!("its content in the engine is damaged: {damage:?}");
-                eprintln!("rota: {} is not served: {damage}", self.cluster.partitions.name(partition));
+                let damage = format!("finds its content in the engine damaged: {damage:?}");
+                eprintln!("rota: {} is not served: this server {damage}", self.cluster.partitions.name(partition));
                 self.damaged.insert(partition, damage);
             }
             Command::Applied { base_offset, tickets, partition } => self.applied(partition, base_offset, &tickets),

@@ -63,8 +63,9 @@ impl Slow {
         let wait = self.waits.entry(partition).or_insert_with(|| {
             let wall_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
             let unserved = Unserved { since_ms: wall_ms, reason: String::new() };
-            Wait { since_ms: now_ms, is_said: is_damaged, unserved }
+            Wait { since_ms: now_ms, is_said: false, unserved }
         });
+        wait.is_said |= is_damaged;
         wait.unserved.reason = doing;
         let waited_ms = now_ms - wait.since_ms;
         if waited_ms < limit_ms || std::mem::replace(&mut wait.is_said, true) {
@@ -165,6 +166,15 @@ mod tests {
         let (mut slow, p) = (Slow::default(), PartitionId(3));
         assert_eq!(slow.look(5_000, SLOW_MS, p, Doing::Damaged("a hole".to_owned())), None);
         assert_eq!(slow.unserved()[&p].reason, "a hole");
+    }
+
+    #[test]
+    fn a_partition_that_is_found_damaged_while_it_waits_is_shown_at_once_and_not_said_again() {
+        let (mut slow, p) = (Slow::default(), PartitionId(3));
+        assert_eq!(slow.look(5_000, SLOW_MS, p, loads(7)), None);
+        assert_eq!(slow.look(5_100, SLOW_MS, p, Doing::Damaged("finds a hole".to_owned())), None);
+        assert_eq!(slow.unserved()[&p].reason, "finds a hole");
+        assert_eq!(slow.look(95_000, SLOW_MS, p, Doing::Damaged("finds a hole".to_owned())), None);
     }
 
     #[test]
