@@ -221,13 +221,24 @@ enum Ended {
     Stopped(Stop),
 }
 
-/// Runs a host until its handle ends it.
-async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox: UnboundedReceiver<Message>) {
-    let (shared, mut past) = (Rc::new(shared), Past::default());
+/// Runs a host until its handle ends it, and refuses everything from then on.
+async fn run(connect: Connect, config: HostConfig, shared: Shared, mut inbox: UnboundedReceiver<Message>) {
+    let shared = Rc::new(shared);
+    live(connect, config, &shared, &mut inbox).await;
+    // An append that comes from now on is refused where it is left: the host cannot be woken.
+    inbox.close();
+    while let Ok(message) = inbox.try_recv() {
+        appends::refuse(&shared.shelf, message);
+    }
+    shared.shelf.refuse_orders();
+}
+
+async fn live(connect: Connect, mut config: HostConfig, shared: &Rc<Shared>, inbox: &mut UnboundedReceiver<Message>) {
+    let mut past = Past::default();
     loop {
-        let Some(joined) = joining::join(&connect, &mut config, &mut past, &shared, &mut inbox).await else { return };
-        let mut running = Running::new(&config, &shared, joined);
-        let ended = running.serve(&mut inbox).await;
+        let Some(joined) = joining::join(&connect, &mut config, &mut past, shared, inbox).await else { return };
+        let mut running = Running::new(&config, shared, joined);
+        let ended = running.serve(inbox).await;
         // Appends that came without waking the host end here.
         shared.shelf.refuse_orders();
         let stop = match ended {
@@ -248,7 +259,7 @@ async fn run(connect: Connect, mut config: HostConfig, shared: Shared, mut inbox
             }
             tokio::select! {
                 changed = views.changed() => if changed.is_err() { return },
-                ended = wait_for_end(&shared.shelf, &mut inbox) => return ended,
+                ended = wait_for_end(&shared.shelf, inbox) => return ended,
             }
         }
         drop(engine);

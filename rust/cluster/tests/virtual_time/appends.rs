@@ -145,3 +145,22 @@ fn an_append_to_a_busy_lane_of_a_node_that_has_stopped_ends() {
         assert!(second.lock().unwrap()[0].is_err());
     });
 }
+
+#[test]
+fn an_append_behind_the_end_of_a_host_is_refused_and_so_is_every_later_one() {
+    run(|| async {
+        let mut scene = Scene::new();
+        // The engine is silent: the node has not joined.
+        scene.start(1);
+        scene.processes[&1].link.set_faults(|faults| faults.is_silent = true);
+        scene.pass(100).await;
+        let _left = scene.processes[&1].host.leave();
+        let behind = append_under(&scene, 1, 10);
+        for results in [behind, append_under(&scene, 1, 10)] {
+            scene.until(100, |_| !results.lock().unwrap().is_empty()).await;
+            assert!(results.lock().unwrap()[0].is_err());
+        }
+        let later = append_under(&scene, 1, 10);
+        assert!(later.lock().unwrap()[0].is_err());
+    });
+}
