@@ -54,18 +54,35 @@ impl Loads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A load has so many bytes.
-    pub fn came(&self, partition: PartitionId, bytes: usize) {
-        self.lock().insert(partition, bytes);
-    }
-
-    /// A load has ended.
-    pub fn ended(&self, partition: PartitionId) {
-        self.lock().remove(&partition);
+    /// A load begins.
+    pub fn begin(&self, partition: PartitionId) -> UnderWay<'_> {
+        let under_way = UnderWay { loads: self, partition };
+        under_way.came(0);
+        under_way
     }
 
     /// Bytes of a load that is under way.
     pub fn bytes(&self, partition: PartitionId) -> Option<usize> {
         self.lock().get(&partition).copied()
+    }
+}
+
+/// A load that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct UnderWay<'a> {
+    loads: &'a Loads,
+    partition: PartitionId,
+}
+
+impl UnderWay<'_> {
+    /// It has so many bytes.
+    pub fn came(&self, bytes: usize) {
+        self.loads.lock().insert(self.partition, bytes);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.loads.lock().remove(&self.partition);
     }
 }

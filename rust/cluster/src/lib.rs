@@ -52,7 +52,7 @@ pub mod transfer;
 
 pub use address::{Endpoint, without_password};
 pub use clock::SessionClock;
-pub use engine::{Engine, Loads, Pending};
+pub use engine::{Engine, Loads, Pending, UnderWay};
 pub use host::{Connect, Host, HostConfig, OnTable};
 pub use log::ClusterLog;
 pub use memory::{Faults, MemoryEngine, MemoryLink};

@@ -245,22 +245,6 @@ impl MemoryLink {
     }
 }
 
-/// A load that is under way, until it is dropped.
-struct UnderWay<'a>(&'a Loads, PartitionId);
-
-impl UnderWay<'_> {
-    fn of(loads: &Loads, partition: PartitionId) -> UnderWay<'_> {
-        loads.came(partition, 0);
-        UnderWay(loads, partition)
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.ended(self.1);
-    }
-}
-
 impl Engine for MemoryLink {
     fn name(&self) -> String {
         "memory".to_owned()
@@ -269,7 +253,7 @@ impl Engine for MemoryLink {
     fn call<'a>(&'a self, request: &'a Request) -> Pending<'a, Outcome> {
         Box::pin(async {
             let Body::Read(read) = &request.body else { return self.carry_out(request).await };
-            let _under_way = UnderWay::of(&self.shown.loads, read.partition);
+            let _under_way = self.shown.loads.begin(read.partition);
             let load = lock(&self.shown.faults).load;
             tokio::time::sleep(load).await;
             self.carry_out(request).await

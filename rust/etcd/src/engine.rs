@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use rota_cluster::Loads;
+use rota_cluster::{Loads, UnderWay};
 use rota_engine::{
     HistoryId, Meta, Outcome, PartitionId, Request, Revision, View,
     requests::{Answer, Append, Body, Content, PutHead, Read, Trim, Usage},
@@ -335,7 +335,7 @@ impl EtcdEngine {
     }
 
     async fn read(&self, history: HistoryId, request: &Read) -> Result<Answer, Failure> {
-        let pages = Paged { line: &self.inner.bulk, loads: &self.inner.loads, partition: request.partition };
+        let pages = Paged { line: &self.inner.bulk, load: self.inner.loads.begin(request.partition) };
         load(&pages, &self.inner.keys, history, request, self.inner.shared.config.timeout).await
     }
 
@@ -380,11 +380,10 @@ impl EtcdEngine {
     }
 }
 
-/// The pages of a partition's load. What has come is shown until it ends.
+/// The pages of a partition's load.
 struct Paged<'a> {
     line: &'a Line,
-    loads: &'a Loads,
-    partition: PartitionId,
+    load: UnderWay<'a>,
 }
 
 impl Pages for Paged<'_> {
@@ -397,13 +396,7 @@ impl Pages for Paged<'_> {
     }
 
     fn came(&self, bytes: usize) {
-        self.loads.came(self.partition, bytes);
-    }
-}
-
-impl Drop for Paged<'_> {
-    fn drop(&mut self) {
-        self.loads.ended(self.partition);
+        self.load.came(bytes);
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-use futures_util::TryStreamExt;
 use rota_cluster::{Endpoint, Loads};
 use rota_engine::{
-    HistoryId, Outcome, PartitionId, Request, Revision, View,
-    requests::{Answer, Append, Body, Content, PutChunk, Read},
+    HistoryId, Outcome, PartitionId, Request, View,
+    requests::{Answer, Append, Body, PutChunk, Read},
 };
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_postgres::config::TargetSessionAttrs;
@@ -14,11 +13,8 @@ use tokio_postgres::config::TargetSessionAttrs;
 use crate::{
     failure::Failure,
     line::{Line, Shared},
-    requests::{
-        BARRIER, Fenced, LAST, Small, append, chunk, fenced, fenced_answer,
-        read::{self, Loading},
-        small, small_answer, usage,
-    },
+    load::Loader,
+    requests::{Fenced, Small, append, chunk, fenced, fenced_answer, small, small_answer, usage},
     schema::{self, PrepareError, Prepared},
     session::Session,
     settings::{Durability, Isolation},
@@ -225,19 +221,15 @@ impl PostgresEngine {
         loop {
             // Others wait for their turn as long as it takes. A load that is given up ends its connection.
             let mut kept = load.lock().await;
-            let session = match kept.take().filter(|session| !session.is_over()) {
-                Some(session) => session,
-                None => load_session(shared).await?,
-            };
-            let ended = read_on(&session, history, read, within, loads).await;
-            loads.ended(read.partition);
-            match confirmed(&session, ended) {
+            let loader = Loader::new(shared, kept.take()).await?;
+            let under_way = loads.begin(read.partition);
+            let ended = loader.read(history, read, within, &under_way).await;
+            match confirmed(&loader.session, ended) {
                 Ok(answer) => {
-                    *kept = Some(session);
+                    *kept = Some(loader.done());
                     return Ok(answer);
                 }
                 Err(Failure::Timeout) if within < ROW_MAX => {
-                    session.cancel();
                     within = (within * 2).min(ROW_MAX);
                     shared.note(&Err::<(), _>(Failure::Timeout));
                 }
@@ -391,43 +383,6 @@ async fn chunk_on(session: &Session, history: HistoryId, put: &PutChunk) -> Resu
         Some(answer) => Ok(answer),
         None => on_partition(session, history, &chunk::Why(put.partition)).await,
     }
-}
-
-/// A connection for loads, whose statements have no end but that of their rows.
-async fn load_session(shared: &Shared) -> Result<Arc<Session>, Failure> {
-    let connect = async {
-        let session = shared.connect(Isolation::Snapshot).await?;
-        session.ask("SET statement_timeout = '1h';").await?;
-        Ok(session)
-    };
-    timeout(shared.config.timeout, connect).await.unwrap_or(Err(Failure::Timeout))
-}
-
-async fn read_on(
-    session: &Session,
-    history: HistoryId,
-    read: &Read,
-    within: Duration,
-    loads: &Loads,
-) -> Result<Answer, Failure> {
-    let mut loading = Loading::default();
-    let late = |_| Failure::Timeout;
-    let asked = session.client().query_raw(read::STATEMENT, [read.partition.0]);
-    let mut rows = std::pin::pin!(timeout(within, asked).await.map_err(late)??);
-    while let Some(row) = timeout(within, rows.try_next()).await.map_err(late)?? {
-        loading.add(&row)?;
-        loads.came(read.partition, loading.bytes);
-    }
-    // After this the host still was the one that takes writes when it was read.
-    let told = timeout(within, session.ask(&format!("{BARRIER}{LAST}"))).await.map_err(|_| Failure::Timeout)??;
-    let revision = Revision(value(told.last()?, 0)?);
-    let meta = loading.meta.ok_or(Failure::Malformed("the table meta has no row"))?;
-    let content = if meta.history == history {
-        Content::Contents(Box::new(loading.contents))
-    } else {
-        Content::OtherHistory(meta)
-    };
-    Ok(Answer { revision, content })
 }
 
 async fn host(config: &Config, endpoint: &Endpoint) -> Result<(Durability, u64, u64), Failure> {

@@ -34,6 +34,8 @@ pub mod session;
 
 pub mod line;
 
+mod load;
+
 // Calls.
 mod watch;
 

@@ -1,6 +1,6 @@
 //! A database that crashes, sleeps or goes back: what is answered is in the log, once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rota_contract::{
     owner::{Owner, call},
@@ -10,11 +10,11 @@ use rota_engine::{
     Answer, Body, NodeId, Outcome, PartitionId, Request,
     requests::{Appended, Content, Read, Usage, append::Verdict},
 };
-use rota_postgres::{Config, PostgresEngine};
+use rota_postgres::{Config, PostgresEngine, session::Session, settings::Isolation};
 
 use crate::{
     engines::{config, impatient, open, run},
-    server::Server,
+    server::{PATIENCE, Server},
 };
 
 #[test]
@@ -131,5 +131,36 @@ fn loads_of_a_slow_database_end_beside_other_requests() {
             other => panic!("{other:?}"),
         });
         assert_eq!(entries, [5, 0]);
+    });
+}
+
+/// A load that no node waits for any more leaves no session behind, which would go on for as long as the lock is held.
+#[test]
+fn a_load_that_is_given_up_while_it_waits_for_a_lock_ends_in_the_database() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let config = config(&[&server]);
+        let engine = open(&config).await;
+        let history = history(&engine).await;
+        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
+        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let (loading, partition) = (engine.clone(), PartitionId(0));
+        let request = Request { history, body: Body::Read(Read { partition }) };
+        let load = tokio::spawn(async move { loading.call(&request).await });
+        let until_waiting = async |count: &str| {
+            let began = Instant::now();
+            while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != count {
+                assert!(began.elapsed() < PATIENCE, "{count} sessions that wait for a lock expected");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        until_waiting("1").await;
+        assert_eq!(engine.loaded_bytes(partition), Some(0));
+        load.abort();
+        until_waiting("0").await;
+        assert_eq!(engine.loaded_bytes(partition), None);
+        other.ask("ROLLBACK;").await.expect("the lock goes");
+        let again = call(&engine, history, Body::Read(Read { partition })).await;
+        assert!(matches!(again, Content::Contents(_)), "{again:?}");
     });
 }
