@@ -546,6 +546,8 @@ impl<'c> Running<'c> {
             }
         }
         self.time_out_appends();
+        // A partition whose append waits to be taken is not idle.
+        self.take_appends();
         self.yield_due();
         self.compact_one();
         self.ask_usage();
