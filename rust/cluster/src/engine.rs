@@ -31,6 +31,9 @@ pub trait Engine: Send + Sync + 'static {
     /// the history that requests need, so the engine writes its [`Meta`](rota_engine::Meta) if there is none.
     fn views(&self) -> watch::Receiver<Option<Arc<View>>>;
 
+    /// The small keys at present, however late the watch is. The error says why there are none.
+    fn image(&self) -> Pending<'_, Result<View, String>>;
+
     /// Why the engine does not answer at present, for operators; `None` if it does.
     fn trouble(&self) -> Option<String>;
 

@@ -274,6 +274,17 @@ impl Engine for MemoryLink {
         self.shown.views.subscribe()
     }
 
+    fn image(&self) -> Pending<'_, Result<View, String>> {
+        Box::pin(async {
+            let Faults { is_silent, latency, .. } = self.faults();
+            tokio::time::sleep(if is_silent { UNANSWERED } else { latency }).await;
+            match self.trouble() {
+                Some(trouble) => Err(trouble),
+                None => Ok(self.engine.view()),
+            }
+        })
+    }
+
     fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
         self.shown.loads.bytes(partition)
     }

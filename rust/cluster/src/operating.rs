@@ -53,9 +53,6 @@ pub trait Operated: Engine {
     /// `etcd` or `postgresql`.
     fn kind(&self) -> &'static str;
 
-    /// The small keys at present. The error says why there are none.
-    fn image(&self) -> Pending<'_, Result<View, String>>;
-
     /// All members.
     fn members(&self) -> Pending<'_, Vec<Member>>;
 

@@ -28,6 +28,10 @@ impl Engine for EtcdEngine {
         EtcdEngine::views(self)
     }
 
+    fn image(&self) -> Pending<'_, Result<View, String>> {
+        Box::pin(async { EtcdEngine::image(self).await.map_err(|failure| failure.to_string()) })
+    }
+
     fn trouble(&self) -> Option<String> {
         EtcdEngine::trouble(self)
     }
@@ -40,10 +44,6 @@ impl Engine for EtcdEngine {
 impl Operated for EtcdEngine {
     fn kind(&self) -> &'static str {
         "etcd"
-    }
-
-    fn image(&self) -> Pending<'_, Result<View, String>> {
-        Box::pin(async { EtcdEngine::image(self).await.map_err(|failure| failure.to_string()) })
     }
 
     fn members(&self) -> Pending<'_, Vec<Member>> {
@@ -60,7 +60,7 @@ impl Operated for EtcdEngine {
     /// Everything before the present revision is forgotten.
     fn mend<'a>(&'a self, tell: &'a mut (dyn FnMut(&str) + Send)) -> Pending<'a, Result<(), String>> {
         Box::pin(async {
-            let revision = Operated::image(self).await?.revision;
+            let revision = Engine::image(self).await?.revision;
             EtcdEngine::mend(self, revision, tell).await.map_err(|failure| failure.to_string())
         })
     }

@@ -28,6 +28,10 @@ impl Engine for PostgresEngine {
         PostgresEngine::views(self)
     }
 
+    fn image(&self) -> Pending<'_, Result<View, String>> {
+        Box::pin(async { PostgresEngine::image(self).await.map_err(|failure| failure.to_string()) })
+    }
+
     fn trouble(&self) -> Option<String> {
         PostgresEngine::trouble(self)
     }
@@ -47,10 +51,6 @@ const TABLES: [&str; 2] = ["log", "chunk"];
 impl Operated for PostgresEngine {
     fn kind(&self) -> &'static str {
         "postgresql"
-    }
-
-    fn image(&self) -> Pending<'_, Result<View, String>> {
-        Box::pin(async { PostgresEngine::image(self).await.map_err(|failure| failure.to_string()) })
     }
 
     fn members(&self) -> Pending<'_, Vec<Member>> {

@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use rota_engine::{
-    Body, HistoryId, Incarnation, Outcome, Request, View,
+    Body, HistoryId, Incarnation, NodeId, Outcome, Request, View,
     requests::{Content, NotePut, PutNote, Register, Registered},
 };
 use tokio::sync::{mpsc::UnboundedReceiver, watch};
@@ -110,16 +110,17 @@ fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
 async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) -> Result<Joined, Obstacle> {
     let engine = connect().await.map_err(Obstacle::Trouble)?;
     let mut views = engine.views();
-    let seen = views.wait_for(Option::is_some).await.map_err(|_| Obstacle::Trouble("the engine is gone".to_owned()))?;
-    let Some(view) = seen.clone() else { return Err(Obstacle::Trouble("the engine is empty".to_owned())) };
-    drop(seen);
+    let gone = |_| Obstacle::Trouble("the engine is gone".to_owned());
+    views.wait_for(Option::is_some).await.map_err(gone).map(drop)?;
+    let view = present(&*engine).await?;
     if let Some(reason) = past.refusal(config.node, &view) {
         return Err(Obstacle::Refused(reason.to_owned()));
     }
     let before = view.nodes.get(&config.node).map(|known| known.incarnation);
     let history = view.meta.history;
     let settings = agree(&*engine, history, &view, config).await?;
-    wait_for_silence(&mut views, config, past.silence_ms(before, settings.ttl_ms)).await?;
+    let silence_ms = past.silence_ms(before, settings.ttl_ms);
+    wait_for_silence(&*engine, &mut views, &view, config.node, silence_ms).await?;
     let incarnation = Incarnation((config.random)());
     let register = Register { node: config.node, directory: config.directory, incarnation };
     let registered = ask(&*engine, history, Body::Register(register)).await?;
@@ -137,6 +138,12 @@ async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) ->
     past.joined(&view, incarnation, before);
     introduce(&*engine, history, &view, config).await?;
     Ok(Joined { engine, views, view, settings, incarnation })
+}
+
+/// The small keys at present: the watch may be late.
+async fn present(engine: &dyn Engine) -> Result<View, Obstacle> {
+    let why = |error| Obstacle::Trouble(engine.trouble().unwrap_or(error));
+    engine.image().await.map_err(why)
 }
 
 async fn ask(engine: &dyn Engine, history: HistoryId, body: Body) -> Result<Content, Obstacle> {
@@ -208,22 +215,24 @@ async fn agree(
 /// A process under this id that still beats is another server: it would lose its partitions to this one. One that was
 /// killed is silent, and one that has left says so.
 async fn wait_for_silence(
+    engine: &dyn Engine,
     views: &mut watch::Receiver<Option<Arc<View>>>,
-    config: &HostConfig,
+    view: &View,
+    node: NodeId,
     silence_ms: u64,
 ) -> Result<(), Obstacle> {
-    let node = config.node;
-    let look = |view: &Option<Arc<View>>| {
-        let view = view.as_ref()?;
+    let look = |view: &View| {
         let has_left = notes::nodes(view).get(&node).is_some_and(|info| info.state == NodeState::Left);
         if has_left { None } else { view.beats.get(&node).copied() }
     };
-    if silence_ms == 0 {
-        return Ok(());
-    }
-    let Some(seen) = look(&views.borrow()) else { return Ok(()) };
-    let beats = views.wait_for(|view| look(view).is_some_and(|beat| beat != seen));
-    if tokio::time::timeout(Duration::from_millis(silence_ms), beats).await.is_err() {
+    let Some(seen) = look(view).filter(|_| silence_ms > 0) else { return Ok(()) };
+    let is_other = |view: &View| look(view).is_some_and(|beat| beat != seen);
+    let is_news = |shown: &Option<Arc<View>>| {
+        shown.as_ref().is_some_and(|shown| shown.revision > view.revision && is_other(shown))
+    };
+    let is_silent = tokio::time::timeout(Duration::from_millis(silence_ms), views.wait_for(is_news)).await.is_err();
+    // A watch that is late shows no beats.
+    if is_silent && !is_other(&present(engine).await?) {
         return Ok(());
     }
     let id = node.0;

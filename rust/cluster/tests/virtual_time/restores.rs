@@ -1,5 +1,7 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
+use std::time::Duration;
+
 use rota_engine::{Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request, requests::Register};
 
 use crate::{
@@ -127,23 +129,35 @@ fn a_process_that_is_replaced_by_a_late_registration_of_its_own_joins_again() {
 
 #[test]
 fn a_process_that_is_replaced_waits_while_the_other_one_lives() {
-    run(|| async {
-        let mut scene = one_node().await;
-        scene.pause(1);
-        let first = scene.processes.remove(&1).unwrap();
-        scene.start(1);
-        scene.until(2 * TTL_MS, Scene::all_answer).await;
-        let second = scene.processes.insert(1, first).unwrap();
-        scene.processes.insert(11, second);
-        scene.resume(1);
-        scene.until(TTL_MS, |scene| scene.says(1, "another process has this node's id")).await;
-        scene.until(2 * TTL_MS, |scene| scene.says(1, "another server runs as node 1")).await;
-        scene.pass(4 * TTL_MS).await;
-        assert_eq!(of(&scene, 1).len(), PARTITIONS as usize, "the second one serves");
-        assert!(scene.says(1, "another server runs as node 1"), "{:?}", scene.trouble(1));
-        scene.kill(11);
-        scene.until(3 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
-        scene.until(2 * TTL_MS, Scene::all_answer).await;
-        commit_everywhere(&scene).await;
-    });
+    run(|| replaced(false));
+}
+
+/// Its watch shows neither the registration of the other process nor its beats.
+#[test]
+fn a_process_that_is_replaced_and_whose_watch_is_late_waits_while_the_other_one_lives() {
+    run(|| replaced(true));
+}
+
+async fn replaced(is_watch_stalled: bool) {
+    let mut scene = one_node().await;
+    scene.pause(1);
+    let first = scene.processes.remove(&1).unwrap();
+    first.link.set_faults(|faults| faults.is_watch_stalled = is_watch_stalled);
+    scene.start(1);
+    // Time passes while it claims what the first one has taken.
+    scene.processes[&1].link.set_faults(|faults| faults.latency = Duration::from_millis(5));
+    scene.until(2 * TTL_MS, Scene::all_answer).await;
+    let second = scene.processes.insert(1, first).unwrap();
+    scene.processes.insert(11, second);
+    scene.resume(1);
+    scene.until(TTL_MS, |scene| scene.says(1, "another process has this node's id")).await;
+    scene.until(2 * TTL_MS, |scene| scene.says(1, "another server runs as node 1")).await;
+    scene.pass(4 * TTL_MS).await;
+    assert_eq!(of(&scene, 1).len(), PARTITIONS as usize, "the second one serves");
+    assert!(scene.says(1, "another server runs as node 1"), "{:?}", scene.trouble(1));
+    scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);
+    scene.kill(11);
+    scene.until(3 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
+    scene.until(2 * TTL_MS, Scene::all_answer).await;
+    commit_everywhere(&scene).await;
 }

@@ -90,6 +90,10 @@ impl Engine for Unfenced {
         self.engine.views()
     }
 
+    fn image(&self) -> Pending<'_, Result<View, String>> {
+        Engine::image(&self.engine)
+    }
+
     fn trouble(&self) -> Option<String> {
         self.engine.trouble()
     }
