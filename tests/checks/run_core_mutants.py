@@ -44,6 +44,10 @@ for walk in (CLASSIC, CONSUMER, CONVERSION):
 """
 
 
+class BuildError(Exception):
+    """A copy whose core compiles, and whose tests or module do not."""
+
+
 @dataclass
 class Program:
     """One check: a command that fails if it notices something."""
@@ -92,9 +96,11 @@ def main() -> int:
         parser.error(f"no mutant in {', '.join(options.files)}: give files of {CORE}/src, such as join.rs")
     together = plant(mutants)
     print(f"{len(mutants)} mutants, {len(together)} of them in one build", flush=True)
-    survivors, noticed = run(together, programs(), options.workers)
+    looking = programs()
+    survivors, noticed = run(together, looking, options.workers)
+    limits = {program.name: program.limit_s for program in looking}
     for mutant in (each for each in mutants if each not in together):
-        by = alone(mutant)
+        by = alone(mutant, limits)
         noticed[by or "nothing"] += 1
         survivors += [] if by else [mutant]
     (OUT / "survivors.txt").write_text("".join(f"{each.name}\n" for each in survivors))
@@ -132,7 +138,8 @@ def _wrong(files: dict[str, bytes]) -> set[int]:
             continue
         found = set[int]()
         for span in message["spans"]:
-            name = str(Path(span["file_name"]).relative_to(f"{CORE}/src"))
+            # A span in a macro of the standard library is in no file of the core.
+            name = span["file_name"].removeprefix(f"{CORE}/src/")
             if span["is_primary"] and name in files:
                 found |= blamed(files[name], span["byte_start"])
         wrong |= found
@@ -143,14 +150,20 @@ def _wrong(files: dict[str, bytes]) -> set[int]:
     return wrong
 
 
-def alone(mutant: Mutant) -> str:
+def alone(mutant: Mutant, limits: dict[str, int]) -> str:
     """Builds a mutant as the only one. Returns what notices it, the compiler included; nothing if it survives."""
     bring(COPY, workspace())
     file = COPY / CORE / "src" / mutant.file
     subprocess.run(["patch", "--silent", str(file)], input=mutant.diff, text=True, check=True)
     if _cargo("check", "--package", "rota-core", "--lib").returncode:
         return "the compiler"
-    return next((program.name for program in rust_programs() if not program.passes()), "")
+    try:
+        looking = programs()
+    except BuildError:
+        return "the compiler"
+    for program in looking:
+        program.limit_s = limits[program.name]
+    return next((program.name for program in looking if not program.passes()), "")
 
 
 def _cargo(*words: str) -> subprocess.CompletedProcess[str]:
@@ -163,7 +176,7 @@ def _built(*words: str) -> list[tuple[str, Path]]:
     """Builds something; the names and paths of programs and of the module."""
     done = _cargo(*words)
     if done.returncode:
-        sys.exit(done.stderr + done.stdout[-2000:])
+        raise BuildError(done.stderr + done.stdout[-2000:])
     told = [(each, each.get("executable")) for each in entries(done.stdout.splitlines()) if "target" in each]
     if words[0] == "test":
         told = [(each, path) for each, path in told if each["profile"]["test"]]
@@ -171,23 +184,18 @@ def _built(*words: str) -> list[tuple[str, Path]]:
     return [(each["target"]["name"], Path(path)) for each, path in [*told, *modules] if path]
 
 
-def rust_programs() -> list[Program]:
+def programs() -> list[Program]:
     """What looks for mutants, the cheapest first."""
     tests = [*_tests("rota-sim", "--test", "transcripts"), *_tests("rota-core", "--lib", "--tests")]
     sim = str(dict(_built("build", "--package", "rota-sim", "--bin", "rota-sim"))["rota-sim"])
+    module = dict(_built("build", "--lib", *FEATURES))["_rota"]
+    (PACKAGE / "rota/_rota.abi3.so").write_bytes(module.read_bytes())
     return [
         *(Program(name, [str(path)]) for name, path in tests),
         Program("exploration", [sim, "consumers", "all", "1000", "1"]),
         Program("simulator", [sim, "simulate", "60", "0", "all"]),
+        Program("lockstep", [sys.executable, "-c", LOCKSTEP], {"PYTHONPATH": str(PACKAGE)}),
     ]
-
-
-def programs() -> list[Program]:
-    """The same, and core and model in lockstep."""
-    module = dict(_built("build", "--lib", *FEATURES))["_rota"]
-    (PACKAGE / "rota/_rota.abi3.so").write_bytes(module.read_bytes())
-    lockstep = Program("lockstep", [sys.executable, "-c", LOCKSTEP], {"PYTHONPATH": str(PACKAGE)})
-    return [*rust_programs(), lockstep]
 
 
 def _tests(package: str, *words: str) -> list[tuple[str, Path]]:
