@@ -61,9 +61,11 @@ pub(super) async fn join(
                 Err(obstacle) => obstacle,
             }
         };
+        // An operator takes longer than an engine, and each attempt has connections of its own.
         let (reason, pause) = match obstacle {
             Obstacle::Trouble(reason) => (reason, PAUSE),
-            Obstacle::Refused(reason) => (reason, PAUSE * 5),
+            Obstacle::Refused(reason) if said.as_ref() != Some(&reason) => (reason, PAUSE * 5),
+            Obstacle::Refused(reason) => (reason, PAUSE * 25),
         };
         if said.as_ref() != Some(&reason) {
             eprintln!("rota: waits to join the cluster: {reason}");

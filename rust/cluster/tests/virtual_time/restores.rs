@@ -1,6 +1,6 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use rota_engine::{Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request, requests::Register};
 
@@ -152,7 +152,11 @@ async fn replaced(is_watch_stalled: bool) {
     scene.resume(1);
     scene.until(TTL_MS, |scene| scene.says(1, "another process has this node's id")).await;
     scene.until(2 * TTL_MS, |scene| scene.says(1, "another server runs as node 1")).await;
+    let connects = |scene: &Scene| scene.processes[&1].connects.load(Ordering::Relaxed);
+    let before = connects(&scene);
     scene.pass(4 * TTL_MS).await;
+    let more = connects(&scene) - before;
+    assert!((1..=5).contains(&more), "{more} connections to the engine in 20 s");
     assert_eq!(of(&scene, 1).len(), PARTITIONS as usize, "the second one serves");
     assert!(scene.says(1, "another server runs as node 1"), "{:?}", scene.trouble(1));
     scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);

@@ -82,6 +82,8 @@ pub struct Process {
     pub host: Host,
     pub link: MemoryLink,
     pub served: Arc<Served>,
+    /// How often it has connected to the engine.
+    pub connects: Arc<AtomicU64>,
     pause: Rc<Pause>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -135,7 +137,10 @@ impl Scene {
         };
         change(&mut config);
         let connected: Arc<dyn Engine> = Arc::new(link.clone());
+        let connects = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&connects);
         let connect: Connect = Box::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
             let connected = Arc::clone(&connected);
             let connecting: Pending<'static, _> = Box::pin(async move { Ok(connected) });
             connecting
@@ -151,7 +156,7 @@ impl Scene {
             tokio::task::spawn_local(Pausable { pause: Rc::clone(&pause), inner: Box::pin(run()) }),
             tokio::task::spawn_local(Pausable { pause: Rc::clone(&pause), inner: Box::pin(serving) }),
         ];
-        self.processes.insert(id, Process { id, host, link, served, pause, tasks });
+        self.processes.insert(id, Process { id, host, link, served, connects, pause, tasks });
     }
 
     /// An operator accepts what the engine has lost.
