@@ -68,7 +68,8 @@ impl Fleet {
         fleet.until("each server knows the topic", |fleet| {
             let is_in_table = fleet.any().cluster().unwrap().table().topics.contains_key("t");
             let mut answers = fleet.scenes.values_mut().map(|scene| scene.ask(9, &request));
-            is_in_table && answers.all(|answer| answer.topics[0].error_code == NONE && !answer.topics[0].partitions.is_empty())
+            is_in_table
+                && answers.all(|answer| answer.topics[0].error_code == NONE && !answer.topics[0].partitions.is_empty())
         });
         fleet
     }
