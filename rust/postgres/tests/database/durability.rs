@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A session that was cancelled ends within this time.
-const WITHIN: Duration = Duration::from_secs(20);
+pub const WITHIN: Duration = Duration::from_secs(20);
 
 /// A primary that waits for its standby.
 fn pair() -> (Server, Server) {

@@ -13,6 +13,7 @@ use rota_engine::{
 use rota_postgres::{Config, PostgresEngine, session::Session, settings::Isolation};
 
 use crate::{
+    durability::WITHIN,
     engines::{config, impatient, open, run},
     server::{PATIENCE, Server},
 };
@@ -147,17 +148,17 @@ fn a_load_that_is_given_up_while_it_waits_for_a_lock_ends_in_the_database() {
         let (loading, partition) = (engine.clone(), PartitionId(0));
         let request = Request { history, body: Body::Read(Read { partition }) };
         let load = tokio::spawn(async move { loading.call(&request).await });
-        let until_waiting = async |count: &str| {
+        let until_waiting = async |count: &str, limit: Duration| {
             let began = Instant::now();
             while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != count {
-                assert!(began.elapsed() < PATIENCE, "{count} sessions that wait for a lock expected");
+                assert!(began.elapsed() < limit, "{count} sessions that wait for a lock expected");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        until_waiting("1").await;
+        until_waiting("1", PATIENCE).await;
         assert_eq!(engine.loaded_bytes(partition), Some(0));
         load.abort();
-        until_waiting("0").await;
+        until_waiting("0", WITHIN).await;
         assert_eq!(engine.loaded_bytes(partition), None);
         other.ask("ROLLBACK;").await.expect("the lock goes");
         let again = call(&engine, history, Body::Read(Read { partition })).await;
