@@ -56,7 +56,7 @@ class Kept:
         self.groups: dict[str, bytes] = {}
 
     def fold(self, source: str, rows: pa.RecordBatch) -> list[Finding]:
-        found, self.partition, groups = advanced(source, self.partition, self.groups.get, rows)
+        found, self.partition, groups, _ = advanced(source, self.partition, self.groups.get, rows)
         self.groups |= groups
         return found
 

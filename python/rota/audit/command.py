@@ -397,7 +397,9 @@ def check_targets(
         except OSError as error:
             fail(MISUSED, f"--output is `{output}`: {error.strerror}; give a directory that can be written")
         if not follow:
-            with ending(lambda _: None):
+            from rota.audit.on_spark import ending_with_reason
+
+            with ending_with_reason():
                 check_place(Path(output), kept_as, None)
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DAY = "day"
-APPENDED = ("events", "verdicts")
-"""What `--follow` appends to."""
 DATED = {
     "events": "at_ms",
     "generations": "from_ms",
@@ -226,7 +224,7 @@ class ParquetStore(Store):
             self._spark.createDataFrame([], frame.schema).coalesce(1).write.mode("overwrite").parquet(self._url(name))
         return self._spark.read.schema(frame.schema).parquet(self._url(name))
 
-    def _append(self, name: str, frame: DataFrame, follower: str, batch: int) -> None:  # noqa: ARG002
+    def _append(self, name: str, frame: DataFrame, follower: str, batch: int) -> None:  # noqa: ARG002 - Store's signature
         _by_day(frame, f"{self._url(name)}/batch={batch}")
 
 
@@ -279,7 +277,11 @@ class IcebergStore(Store):
 
     @property
     def _iceberg(self) -> Any:
-        return self._spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        return self._jvm.org.apache.iceberg
+
+    @property
+    def _jvm(self) -> Any:
+        return self._spark._jvm
 
     @property
     def _settings(self) -> Any:
@@ -303,7 +305,7 @@ class IcebergStore(Store):
         return tables.create(schema, spec.build(), self._java(properties), url)
 
     def _java(self, entries: dict[str, str]) -> Any:
-        found = self._spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
+        found = self._jvm.java.util.HashMap()
         for name, value in entries.items():
             found.put(name, value)
         return found
@@ -311,7 +313,7 @@ class IcebergStore(Store):
     def _files(self, table: Any, url: str) -> Iterator[Any]:
         """The files of a directory that Spark wrote, as a table knows them."""
         iceberg, settings = self._iceberg, self._settings
-        directory = self._spark._jvm.org.apache.hadoop.fs.Path(url)  # type: ignore[union-attr]
+        directory = self._jvm.org.apache.hadoop.fs.Path(url)
         listed = directory.getFileSystem(settings).listFiles(directory, True)
         mapping = iceberg.mapping.MappingUtil.create(table.schema())
         counted = iceberg.MetricsConfig.forTable(table)

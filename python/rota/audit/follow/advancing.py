@@ -44,10 +44,11 @@ class Remembered:
 
 def advanced(
     source: str, known: Remembered, group: Callable[[str], bytes | None], rows: pa.RecordBatch
-) -> tuple[list[Finding], Remembered, list[tuple[str, bytes]]]:
+) -> tuple[list[Finding], Remembered, list[tuple[str, bytes]], int]:
     """Go on with the next rows of a partition, in their order. `group` gives what is remembered of a group.
 
-    Gives what is found, and what is to be remembered of the partition and its groups. Raises CheckpointError.
+    Gives what is found, what is to be remembered of the partition and its groups, and the offset of the first record
+    that was not there before. Raises CheckpointError.
     """
     count, columns = rows.num_rows, buffers_of(rows)
     fold = _rota.AuditFold(source == JOURNAL, False)
@@ -66,17 +67,14 @@ def advanced(
     replay, known = _replayed(known, rows, seen_offset) if source == JOURNAL else ([], known)
     found += replay + [Finding(*finding) for finding in fold.take()]
     found += [Finding(SKIPPED, None, count, 0, 0, None, [], about) for about, count in skipped.items()]
-    return found, Remembered(fold.state(), known.coordinator, known.behind), fold.group_states()
+    return found, Remembered(fold.state(), known.coordinator, known.behind), fold.group_states(), seen_offset
 
 
-def new_rows(source: str, known: Remembered, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Those that were not there before, without the entries that only the replay reads."""
+def new_rows(rows: pa.RecordBatch, seen_offset: int) -> pa.RecordBatch:
+    """Those from an offset on, without the entries that only the replay reads."""
     import pyarrow.compute as pc
 
-    fold = _rota.AuditFold(source == JOURNAL, False)
-    if known.place is not None:
-        fold.resume(known.place)
-    is_new = pc.greater_equal(rows.column("offset"), fold.next_offset)
+    is_new = pc.greater_equal(rows.column("offset"), seen_offset)
     return rows.filter(pc.and_(is_new, pc.not_equal(rows.column("kind"), "entry")))
 
 

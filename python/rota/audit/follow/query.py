@@ -95,12 +95,12 @@ class Follower(StatefulProcessor):
             None if coordinator is None else bytes(coordinator),
             [bytes(entry) for entry in behind or ()],
         )
-        place, batch = dict(zip(KEY, key, strict=True)), batch_of(rows)
-        if self.gives_rows and (new := new_rows(key[0], known, batch)).num_rows:
-            yield Row(**place, **NO_FINDING, rows=written(key, new))
-        found, known, groups = advanced(key[0], known, group, batch)
+        of_partition, batch = dict(zip(KEY, key, strict=True)), batch_of(rows)
+        found, known, groups, seen_offset = advanced(key[0], known, group, batch)
+        if self.gives_rows and (new := new_rows(batch, seen_offset)).num_rows:
+            yield Row(**of_partition, **NO_FINDING, rows=written(key, new))
         for finding in found:
-            yield Row(**place, **finding._asdict(), rows=None)
+            yield Row(**of_partition, **finding._asdict(), rows=None)
         self.partition.update((known.place, known.coordinator, known.behind))
         for name, remembered in groups:
             self.groups.updateValue((name,), (remembered,))
@@ -153,8 +153,9 @@ class Verdicts:
         target = self.directory / f"{batch:012}.jsonl"
         if target.exists():
             return
-        # More than one query of it would fold it more than once.
-        found.persist()
+        if self.tables is not None:
+            # The queries of the tables would fold the batch once more each.
+            found.persist()
         try:
             self._add(found, batch, target)
         finally:
