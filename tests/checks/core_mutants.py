@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tree_sitter_rust
 from tree_sitter import Language, Node, Parser
@@ -222,8 +221,3 @@ def core_with(mutants: Iterable[Mutant]) -> tuple[dict[str, bytes], set[int]]:
     written["lib.rs"] = b"#![allow(warnings)]\n" + library + b"\nmod mutated;\n"
     written["mutated.rs"] = SWITCH.encode()
     return written, numbers
-
-
-def entries(told: Iterable[str]) -> list[dict[str, Any]]:
-    """What cargo says, a line each."""
-    return [json.loads(line) for line in told if line.startswith("{")]

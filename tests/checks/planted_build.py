@@ -82,15 +82,25 @@ def ran(crate: str, program: Path, test: str, bug: str = "") -> subprocess.Compl
 
 def _cargo(*words: str) -> list[dict[str, Any]]:
     """Builds something of the copy. Returns what cargo says of each crate."""
+    with _locked():
+        plant()
+        told = cargo(COPY, *words, *FEATURES)
+    assert told.returncode == 0, told.stderr
+    return entries(told)
+
+
+def cargo(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs cargo in a copy of the workspace, in the directory of the workspace's own builds."""
     config = sorted((TARGET / "maturin").glob("pyo3-config-*.txt"))
     # As maturin does: otherwise PyO3 would be built once more.
     maturin = {"PYO3_BUILD_EXTENSION_MODULE": "1"} | ({"PYO3_CONFIG_FILE": str(config[0])} if config else {})
-    command = ["cargo", *words, *FEATURES, "--quiet", "--offline", "--message-format", "json"]
+    command = ["cargo", *words, "--quiet", "--offline", "--message-format", "json"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)} | maturin
-    with _locked():
-        plant()
-        told = subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+
+
+def entries(told: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """What cargo says of each crate."""
     return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
 
 

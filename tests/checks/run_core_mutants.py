@@ -21,19 +21,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.checks.core_mutants import REACHED, VARIABLE, Mutant, blamed, core_with, entries, listed, sources
+from tests.checks.core_mutants import REACHED, VARIABLE, Mutant, blamed, core_with, listed, sources
+from tests.checks.planted_build import FEATURES, cargo, entries
 from tests.checks.planting import CORE, bring, workspace
 from tests.checks.tidy import ROOT
 
 COPY, OUT = ROOT / "build/mutants/copy", ROOT / "build/mutants"
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PACKAGE = COPY / "python"
 # Less chance in what these tests try: they run once for each mutant that they reach.
 LESS = {"ROTA_WALKS": "10", "ROTA_HISTORIES": "20", "ROTA_DAMAGE": "few", "RUST_BACKTRACE": "0"}
 # Of processor time, which says the same on a busy machine; of the clock this many times as much, for what waits.
 LIMIT_FACTOR, LIMIT_LEAST_S, WAITS_FACTOR = 10, 10, 20
 ROUNDS_MAX = 30
-FEATURES = ("--package", "rota-python", "--features", "rota-python/tests")
 LOCKSTEP = """
 from rota.check.differential import volume
 from rota.check.differential.walks import CLASSIC, CONSUMER, CONVERSION
@@ -130,9 +129,9 @@ def plant(mutants: Sequence[Mutant]) -> list[Mutant]:
 
 def _wrong(files: dict[str, bytes]) -> set[int]:
     """The mutants that the compiler does not take."""
-    checked = _cargo("check", "--package", "rota-core", "--lib")
+    checked = cargo(COPY, "check", "--package", "rota-core", "--lib")
     wrong, unclear = set[int](), []
-    for entry in entries(checked.stdout.splitlines()):
+    for entry in entries(checked):
         message = entry.get("message", {})
         if message.get("level") != "error" or not message.get("spans"):
             continue
@@ -155,7 +154,7 @@ def alone(mutant: Mutant, limits: dict[str, int]) -> str:
     bring(COPY, workspace())
     file = COPY / CORE / "src" / mutant.file
     subprocess.run(["patch", "--silent", str(file)], input=mutant.diff, text=True, check=True)
-    if _cargo("check", "--package", "rota-core", "--lib").returncode:
+    if cargo(COPY, "check", "--package", "rota-core", "--lib").returncode:
         return "the compiler"
     try:
         looking = programs()
@@ -166,18 +165,12 @@ def alone(mutant: Mutant, limits: dict[str, int]) -> str:
     return next((program.name for program in looking if not program.passes()), "")
 
 
-def _cargo(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
-    command = ["cargo", *words, "--offline", "--quiet", "--message-format", "json"]
-    return subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True, check=False)
-
-
 def _built(*words: str) -> list[tuple[str, Path]]:
     """Builds something; the names and paths of programs and of the module."""
-    done = _cargo(*words)
+    done = cargo(COPY, *words)
     if done.returncode:
         raise BuildError(done.stderr + done.stdout[-2000:])
-    told = [(each, each.get("executable")) for each in entries(done.stdout.splitlines()) if "target" in each]
+    told = [(each, each.get("executable")) for each in entries(done) if "target" in each]
     if words[0] == "test":
         told = [(each, path) for each, path in told if each["profile"]["test"]]
     modules = [(each, each["filenames"][0]) for each, _ in told if each["target"]["crate_types"] == ["cdylib"]]
