@@ -15,7 +15,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A replicated engine: a linearizable store with conditional writes, `docs/engine-protocol.md` §2.
 ///
 /// Each call ends within a bounded time, about a second: with the engine's answer, or with an unknown outcome. A load may
-/// take longer, as long as parts of it come: one that ends early begins anew, for ever on a slow engine. A call does not send a request again after it may have been sent: the node does that (§2.3).
+/// take longer, as long as parts of it come: one that ends early begins anew, for ever on a slow engine. A call does not
+/// send a request again after it may have been sent: the node does that (§2.3).
 pub trait Engine: Send + Sync + 'static {
     /// The engine as operators name it, such as `etcd://h1:2379/rota`. Without passwords.
     fn name(&self) -> String;

@@ -81,7 +81,7 @@ pub async fn load(
     within: Duration,
 ) -> Result<Answer, Failure> {
     let mut pace = Pace::new(within);
-    let first = first(pages, &mut pace, |limit| read::transaction(request, keys, history, limit)).await?;
+    let first = answered(pages, &mut pace, |limit| read::transaction(request, keys, history, limit)).await?;
     let mut loading = match read::answer(request, keys, &first)? {
         Ok(loading) => loading,
         Err(meta) => return Ok(Answer { revision: txn::revision(&first)?, content: Content::OtherHistory(meta) }),
@@ -97,7 +97,7 @@ pub async fn load(
             }
             Err(failure) if is_compacted(&failure) => {
                 loading.ask_again(range, &page);
-                let present = first_answer(pages, &mut pace, &read::present(request, keys, history)).await?;
+                let present = answered(pages, &mut pace, |_| read::present(request, keys, history)).await?;
                 if !loading.go_on_at(&present)? {
                     return Err(failure);
                 }
@@ -109,8 +109,8 @@ pub async fn load(
     Ok(Answer { revision: loading.revision, content: Content::Contents(Box::new(loading.contents)) })
 }
 
-/// The first page, with fewer keys each time that it is late.
-async fn first(pages: &impl Pages, pace: &mut Pace, of: impl Fn(i64) -> TxnRequest) -> Result<TxnResponse, Failure> {
+/// The answer to a transaction, which is asked for fewer keys each time that it is late.
+async fn answered(pages: &impl Pages, pace: &mut Pace, of: impl Fn(i64) -> TxnRequest) -> Result<TxnResponse, Failure> {
     let mut limit = FIRST_KEYS;
     loop {
         let asked = Instant::now();
@@ -122,10 +122,6 @@ async fn first(pages: &impl Pages, pace: &mut Pace, of: impl Fn(i64) -> TxnReque
             Err(failure) => limit = if pace.failed(failure).await? { (limit / 2).max(1) } else { limit },
         }
     }
-}
-
-async fn first_answer(pages: &impl Pages, pace: &mut Pace, request: &TxnRequest) -> Result<TxnResponse, Failure> {
-    first(pages, pace, |_| request.clone()).await
 }
 
 /// The revision of the pages is forgotten.

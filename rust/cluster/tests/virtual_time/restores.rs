@@ -26,6 +26,14 @@ async fn accept_loss(scene: &Scene, begin: u128) {
     scene.until(2 * TTL_MS, |scene| epoch(scene) > before && scene.all_answer()).await;
 }
 
+/// Node 1 says that an operator has to accept the loss, and nothing is served however long that takes.
+async fn waits_for_the_operator(scene: &Scene) {
+    scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
+    scene.pass(4 * TTL_MS).await;
+    assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+    assert!(scene.says(1, ACCEPT), "{:?}", scene.trouble(1));
+}
+
 #[test]
 fn an_older_history_that_a_restore_brings_back_is_no_accepted_one() {
     run(|| async {
@@ -35,10 +43,7 @@ fn an_older_history_that_a_restore_brings_back_is_no_accepted_one() {
         commit_everywhere(&scene).await;
         restore(&scene);
         scene.write_notes(1_000);
-        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
-        scene.pass(4 * TTL_MS).await;
-        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
-        assert!(scene.says(1, ACCEPT), "{:?}", scene.trouble(1));
+        waits_for_the_operator(&scene).await;
         accept_loss(&scene, 9).await;
         commit_everywhere(&scene).await;
     });
@@ -53,9 +58,7 @@ fn an_older_history_that_an_operator_had_begun_is_no_accepted_one() {
         accept_loss(&scene, 9).await;
         restore(&scene);
         scene.write_notes(1_000);
-        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
-        scene.pass(4 * TTL_MS).await;
-        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        waits_for_the_operator(&scene).await;
         accept_loss(&scene, 10).await;
     });
 }
@@ -80,9 +83,7 @@ fn a_history_that_no_operator_has_begun_is_no_accepted_one() {
     run(|| async {
         let scene = one_node().await;
         scene.begin_history(8);
-        scene.until(TTL_MS, |scene| scene.says(1, ACCEPT)).await;
-        scene.pass(4 * TTL_MS).await;
-        assert_eq!(scene.owners(), [None; PARTITIONS as usize]);
+        waits_for_the_operator(&scene).await;
         accept_loss(&scene, 9).await;
     });
 }
