@@ -286,14 +286,16 @@ impl Coordinator {
         Ok(Stepped { group_id, epoch: outcome.epoch, assigned: outcome.assigned, draft, before })
     }
 
-    /// Whether a classic group is in the midst of a rebalance, or needs one: no member has some partition of a topic that
-    /// members subscribe to.
+    /// Whether a classic group is in the midst of a rebalance, or needs one: no member was assigned some partition of a topic
+    /// that members subscribe to. What a member still has to give up is not enough: no other would get it.
     fn is_interrupted(&self, room: &Room, upgraded: &ConsumerGroup) -> bool {
         let Room::Classic(handle) = *room else { return false };
         let names = upgraded.topic_names();
         let topics = names.iter().filter_map(|name| self.topics.get(name));
         let mut all = topics.flat_map(|topic| (0..topic.partitions).map(|index| (topic.topic_id, index)));
-        self.groups[handle].is_rebalancing() || all.any(|partition| !upgraded.owners().contains_key(&partition))
+        let targets = upgraded.members().filter_map(|(_, member, _)| member.target.as_ref());
+        let assigned: BTreeSet<_> = targets.flatten().collect();
+        self.groups[handle].is_rebalancing() || all.any(|partition| !assigned.contains(&partition))
     }
 
     /// What the step does to the classic group of the same id; returns the record that ends that one.

@@ -156,6 +156,19 @@ fn a_consumer_that_replaces_a_static_member_finds_partitions_that_no_member_has(
     assert_eq!(heartbeat(&mut g, "B", Some("ib"), 2), "27");
 }
 
+/// A cooperative plan has taken some from B, and gives them to A in the next rebalance, which does not come (departure D25).
+#[test]
+fn what_a_cooperative_plan_held_back_gets_a_member() {
+    let mut record = classic_group(&[("A", Some("ia"), ""), ("B", Some("ib"), "345")]);
+    let Record::Group { value: Some(value), .. } = &mut record else { panic!("a group") };
+    value.members[1].subscription = metadata("012345").into();
+    let mut g = Scene::with_classic(Config::default(), settings(0), &[record]);
+    assert_eq!(g.send(&join("m1", FOO).of("ia")), "3 []");
+    assert_eq!(heartbeat(&mut g, "B", Some("ib"), 2), "27");
+    assert_eq!(rejoin(&mut g, "B", Some("ib"), "345"), "3 leader= of 0");
+    assert_eq!(g.send(&beat("m1", 3).of("ia")), "3 [foo:012]");
+}
+
 /// No consumer member is left whose heartbeat would look at the topics (departure D22).
 #[test]
 fn a_topic_that_grows_sends_classic_members_back_when_no_other_is_left() {
