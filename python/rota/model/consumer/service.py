@@ -13,6 +13,7 @@ from rota.model.consumer.data import (
     ConsumerGroupHeartbeat,
     ConsumerWrite,
     Topic,
+    subscribed_names,
 )
 from rota.model.consumer.heartbeat import heartbeat, refuse
 from rota.model.consumer.queue import is_writing, refuse_all, taken, wait
@@ -87,9 +88,12 @@ def _resumed(
 
 
 def topics_changed(s: State, topics: Iterable[Topic]) -> State:
-    """Groups look at the metadata again in their next heartbeat (§19.1)."""
-    s = replace(s, topics={topic.name: topic for topic in topics})
-    return replace(s, consumers={name: replace(group, is_stale=True) for name, group in s.consumers.items()})
+    """Groups that subscribe to one that has changed look at the metadata again in their next heartbeat (§19.1)."""
+    new = {topic.name: topic for topic in topics}
+    changed = {name for name in new.keys() | s.topics.keys() if new.get(name) != s.topics.get(name)}
+    concerned = {name: group for name, group in s.consumers.items() if changed & subscribed_names(group)}
+    stale = {name: replace(group, is_stale=True) for name, group in concerned.items()}
+    return replace(s, topics=new, consumers={**s.consumers, **stale})
 
 
 def replay(s: State, record: ConsumerRecord) -> State:
