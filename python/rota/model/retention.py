@@ -44,9 +44,12 @@ def has_expired(s: State, group: Group, topic: str, value: OffsetValue) -> bool:
     if group.deleting is not None or is_read(s, group, topic):
         return False
     since_ms = value.commit_timestamp_ms
-    if group.protocol_type is not None and group.state == "Empty":
+    # Those of a consumer group expire as without a type (docs/consumer-protocol.md §12), also while its first batch is in
+    # flight, behind an Empty classic group.
+    has_type = group.protocol_type is not None and group.group_id not in s.consumers
+    if has_type and group.state == "Empty":
         since_ms = since_ms if group.state_timestamp_ms == -1 else group.state_timestamp_ms
-    elif group.protocol_type is not None and not (group.protocol_type == "consumer" and group.state == "Stable"):
+    elif has_type and not (group.protocol_type == "consumer" and group.state == "Stable"):
         return False
     if value.expire_timestamp_ms is not None:
         return s.wall_ms >= value.expire_timestamp_ms
