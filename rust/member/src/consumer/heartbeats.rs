@@ -27,11 +27,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns the partitions that it names.
-    pub fn held(&self) -> &BTreeSet<IdPartition> {
-        &self.held
-    }
-
     /// Whether it names exactly these partitions.
     pub fn is_held(&self, held: &BTreeSet<IdPartition>) -> bool {
         self.held == *held
@@ -127,14 +122,17 @@ impl Member {
             assignor: self.config.remote_assignor().filter(|_| everything).map(str::to_owned),
             owned: is_new(|known, report| known.held == report.held).then(|| by_topic(&report.held)),
         };
-        let named_held = heartbeat.owned.is_some();
+        let names_held = heartbeat.owned.is_some();
         let body = Request::ConsumerGroupHeartbeat(heartbeat);
         if self.ask(Purpose::Heartbeat, body, u64::from(self.config.request_timeout_ms)).is_some() {
             if joins {
                 self.state = State::Joining;
             }
+            if names_held {
+                let before = self.consumer.named.take();
+                self.consumer.named = Some(before.map_or_else(|| report.held.clone(), |before| &before & &report.held));
+            }
             self.consumer.reported = Some(report);
-            self.consumer.named_held = named_held;
             self.consumer.sent_ms = self.now_ms;
         }
     }
@@ -171,6 +169,7 @@ impl Member {
         self.identity.generation = answer.epoch;
         // The broker decides the interval; one of 0 would leave no time between two heartbeats.
         let interval_ms = u64::try_from(answer.interval_ms).unwrap_or(0).max(u64::from(self.config.retry_backoff_ms));
+        self.consumer.named = None;
         self.heartbeats.succeeded();
         self.heartbeats.schedule(self.consumer.sent_ms + interval_ms);
         self.commits.retry_stale();

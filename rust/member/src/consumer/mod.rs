@@ -30,8 +30,8 @@ pub(crate) struct Consumer {
     names: names::Names,
     /// What the coordinator knows; `None`: the next heartbeat says everything.
     reported: Option<heartbeats::Report>,
-    /// Whether the last heartbeat named the member's partitions.
-    named_held: bool,
+    /// What every heartbeat since the last answer has named that named the member's partitions; `None`: none did.
+    named: Option<BTreeSet<IdPartition>>,
     /// Whether the member has ever subscribed to a pattern.
     has_had_pattern: bool,
     /// Time of the last heartbeat.

@@ -1,11 +1,9 @@
 //! Carries assignments out: commit, revoke, assign, one at a time (docs/consumer-protocol.md §22.3).
 
-use std::collections::BTreeSet;
-
 use super::IdPartition;
 use crate::{
     event::{Notice, Partition},
-    member::{Member, Purpose},
+    member::Member,
 };
 
 /// Progress of a reconciliation.
@@ -63,7 +61,8 @@ impl Member {
 
     pub(crate) fn next_reconciliation(&self) -> Option<u64> {
         match self.consumer.step {
-            Step::Committing { until_ms } => Some(until_ms),
+            // The answer to the heartbeat comes first.
+            Step::Committing { until_ms } if !self.has_denied() => Some(until_ms),
             _ => None,
         }
     }
@@ -83,23 +82,19 @@ impl Member {
                     self.send_commits();
                 }
                 Step::Committing { until_ms } if self.commits.is_preparing() && until_ms > self.now_ms => return,
+                Step::Committing { .. } if self.has_denied() => return,
                 Step::Committing { .. } => self.apply(),
                 Step::Revoking(_) | Step::Assigning | Step::Losing => return,
             }
         }
     }
 
-    /// Whether a heartbeat is in flight that says that the member has nothing of what is assigned: the coordinator may
-    /// take that for an acknowledgment, and give it to another member.
+    /// Whether a heartbeat without an answer says that the member lacks something of what is assigned: the coordinator may
+    /// take that for an acknowledgment, and give it to another member. That the answer was late or lost changes nothing.
     fn has_denied(&self) -> bool {
-        let lacks = |held: &BTreeSet<IdPartition>| {
-            let change = self.change().filter(|(revoked, _)| revoked.is_empty());
-            change.is_some_and(|(_, added)| added.iter().any(|one| !held.contains(one)))
-        };
-        let reported = self.consumer.reported.as_ref();
-        self.waits_for(Purpose::Heartbeat)
-            && self.consumer.named_held
-            && reported.is_some_and(|reported| lacks(reported.held()))
+        let Some(named) = &self.consumer.named else { return false };
+        let change = self.change().filter(|(revoked, _)| revoked.is_empty());
+        change.is_some_and(|(_, added)| added.iter().any(|one| !named.contains(one)))
     }
 
     /// Gives up everything, since the member is out of its group.
