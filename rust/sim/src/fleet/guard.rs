@@ -53,6 +53,8 @@ pub struct Watched {
     /// The classic group, if it is one.
     classic: Option<Projection>,
     ticket: Option<Ticket>,
+    /// An append that failed: what it had changed is taken back.
+    is_undoing: bool,
     /// Answers have not had what this event takes back; and behind an append that ends, what has waited for it goes on.
     is_setback: bool,
     is_load: bool,
@@ -312,6 +314,7 @@ impl Fleet {
                 group,
                 classic: if old.is_none() && is_active { core.project(id) } else { None },
                 ticket,
+                is_undoing: failed,
                 is_setback: failed || old.as_ref().is_some_and(|old| !old.waiting.is_empty()),
                 is_load: matches!(event, Event::Loaded { .. }),
                 is_advance: matches!(event, Event::Advanced(_)),
@@ -369,7 +372,7 @@ impl Fleet {
             guard.check("C7", exact);
         }
         let after = if new.is_none() && watched.old.is_some() { core.project(id) } else { None };
-        if !watched.is_setback && !watched.is_load {
+        if !watched.is_undoing && !watched.is_load {
             let ids = |name: &str| scene.topics.get(name).map_or(0, |of| of.0);
             let joins = asked.and_then(|(_, body)| match body {
                 Request::ConsumerGroupHeartbeat(heartbeat) => Some(&*heartbeat.member_id),
@@ -382,11 +385,13 @@ impl Fleet {
                 _ => None,
             };
             if let Some((classic, group, is_up, may)) = change {
-                let converted = rules::converted(classic, group, is_up, joins, &ids);
-                if converted.is_some() {
-                    guard.check("C14", rules::ensure(may, || format!("{migration:?}, and the group changed over")));
+                if !watched.is_setback {
+                    let converted = rules::converted(classic, group, is_up, joins, &ids);
+                    if converted.is_some() {
+                        guard.check("C14", rules::ensure(may, || format!("{migration:?}, and the group changed over")));
+                    }
+                    guard.check("C14", converted);
                 }
-                guard.check("C14", converted);
                 promises.converted(watched.group);
                 if !is_up && classic.state == rota_core::State::Stable {
                     guard.unled = Some((classic.generation, *now_ms));

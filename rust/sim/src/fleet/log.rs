@@ -332,14 +332,13 @@ impl Log {
         let records = found.map_or(&[][..], |at| &stored.entries[at].records);
         let deleted = records.iter().filter_map(|record| match record {
             Record::Group { group_id, value: None } => {
-                let earlier = &stored.entries[..found.unwrap_or(0)];
-                let mut earlier = earlier.iter().rev().flat_map(|entry| entry.records.iter().rev());
-                // A group with members is not deleted, but becomes a consumer group.
-                let is_converted = earlier.find_map(|record| has_members(record, group_id)).unwrap_or(false);
+                // A group with members is not deleted, but becomes a consumer group with them. The log may not have
+                // heard that they are gone.
+                let is_converted = records.iter().any(|record| has_classic_member(record, group_id));
                 (!is_converted).then(|| group_id.clone())
             }
             Record::Consumer { group_id, about: ConsumerRecord::Epoch(None) } => {
-                let is_converted = records.iter().any(|record| has_members(record, group_id) == Some(true));
+                let is_converted = records.iter().any(|record| has_members(record, group_id));
                 (!is_converted).then(|| group_id.clone())
             }
             _ => None,
@@ -470,11 +469,17 @@ fn is_commit(record: &Record, (group, name, index): &Committed, offset: i64) -> 
 }
 
 /// Whether the record of this classic group has members; `None`: it is no value of that group.
-fn has_members(record: &Record, group_id: &Arc<str>) -> Option<bool> {
-    match record {
-        Record::Group { group_id: of, value: Some(value) } if of == group_id => Some(!value.members.is_empty()),
-        _ => None,
-    }
+/// Whether a record is of a classic group with members.
+fn has_members(record: &Record, group_id: &Arc<str>) -> bool {
+    matches!(record, Record::Group { group_id: of, value: Some(value) } if of == group_id && !value.members.is_empty())
+}
+
+/// Whether a record is of a member of a consumer group that uses the classic protocol.
+fn has_classic_member(record: &Record, group_id: &Arc<str>) -> bool {
+    let Record::Consumer { group_id: of, about: ConsumerRecord::Member(_, Some(member)) } = record else {
+        return false;
+    };
+    of == group_id && member.classic.is_some()
 }
 
 /// A group as `DescribeGroups` shows it.
