@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use rota_core::explain::Rebalance;
-use rota_journal::{Difference, Entry, OwnedEvent, Replay, ReplayCounts};
+use rota_journal::{Difference, Entry, Replay, ReplayCounts};
 use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
 
 use crate::reader::range_bytes;
@@ -79,7 +79,7 @@ impl Folding {
         for record in batch.records_in(payload) {
             let Ok(record) = record else { return };
             let value = record.value.unwrap_or_default();
-            let begins = begins_anew(value);
+            let begins = Entry::begins_anew(value);
             if !self.is_running && !begins {
                 continue;
             }
@@ -106,9 +106,4 @@ impl Folding {
         self.fold.counts += std::mem::take(&mut self.replay).counts();
         self.is_running = false;
     }
-}
-
-/// Whether a replay can start at this entry: a snapshot, or the first entry of an incarnation.
-fn begins_anew(value: &[u8]) -> bool {
-    Entry::read(value).is_ok_and(|entry| matches!(entry.event, OwnedEvent::Snapshot { .. } | OwnedEvent::Began { .. }))
 }

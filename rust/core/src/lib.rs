@@ -83,6 +83,7 @@ mod retention;
 // Views of the state.
 mod consumer_invariants;
 pub mod consumer_view;
+mod digest;
 pub mod explain;
 pub mod inspect;
 pub mod invariants;

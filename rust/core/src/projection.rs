@@ -1,4 +1,4 @@
-//! One group's state in the terms of the vocabulary, for comparison with a model, and its digest.
+//! One group's state in the terms of the vocabulary, for comparison with a model.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::{
     coordinator::Coordinator,
-    effects::AppendId,
     group::{Group, Member, OwnedProtocol},
     member_id::MemberId,
     operations::Operation,
@@ -262,7 +261,7 @@ impl Coordinator {
         *deadline_ms = member.session.and_then(|session| self.purgatory.deadline(session));
     }
 
-    fn timers(&self, group: &Group) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn timers(&self, group: &Group) -> impl Iterator<Item = (&'static str, u64)> {
         let named = |operation: OpId| {
             let name = match self.purgatory.get(operation)? {
                 Operation::InitialDelay(_) => "InitialDelay",
@@ -273,81 +272,5 @@ impl Coordinator {
             Some((name, self.purgatory.deadline(operation)?))
         };
         [group.join_deadline, group.sync_deadline].into_iter().flatten().filter_map(named)
-    }
-
-    /// Returns a 64-bit hash of a group's projection; `None` if there is no such group.
-    pub fn digest(&self, group_id: &str) -> Option<u64> {
-        let bytes = postcard::to_allocvec(&self.project(group_id)?).expect("plain data can be written");
-        Some(fnv_1a(&bytes))
-    }
-}
-
-/// What a step can change in a group besides its members and offsets, and the member of the step.
-#[derive(Serialize)]
-struct Outline<'a> {
-    state: State,
-    since_ms: u64,
-    generation: i32,
-    protocol_type: Option<&'a str>,
-    protocol_name: Option<&'a str>,
-    leader: Option<&'a str>,
-    members: usize,
-    pending: usize,
-    awaiting_join: u32,
-    owing_sync: u32,
-    topics_with_offsets: usize,
-    timers: Vec<(&'static str, u64)>,
-    creating: Option<u64>,
-    assigning: Option<u64>,
-    deleting: Option<u64>,
-    durable: bool,
-    member: Option<ProjectedMember>,
-}
-
-impl Coordinator {
-    /// Returns a 64-bit hash of a group as a whole and one of its members, in time independent of the group's size. A
-    /// journal stores it with every event. It leaves out other members and offsets; [`Coordinator::snapshot`] has them.
-    /// Returns 0 if there is no such group.
-    pub fn outline_digest(&self, group_id: &str, member_id: &str) -> u64 {
-        let Some(handle) = self.find_group(group_id) else { return 0 };
-        let group = &self.groups[handle];
-        let number = |append_id: AppendId| append_id.0;
-        let outline = Outline {
-            state: group.state,
-            since_ms: group.since_ms,
-            generation: group.generation,
-            protocol_type: group.protocol_type.as_deref(),
-            protocol_name: group.protocol_name.as_deref(),
-            leader: group.leader.map(|leader| &*self.members[leader].id),
-            members: group.joined.len(),
-            pending: group.pending.len(),
-            awaiting_join: group.awaiting_join,
-            owing_sync: group.owing_sync,
-            topics_with_offsets: group.offsets.len(),
-            timers: self.timers(group).collect(),
-            creating: group.creating.map(number),
-            assigning: group.assigning.as_ref().map(|assigning| assigning.append_id.0),
-            deleting: group.deleting.map(number),
-            durable: group.durable,
-            member: self.find_member(group_id, member_id).map(|member| self.project_member(&self.members[member])),
-        };
-        fnv_1a(&postcard::to_allocvec(&outline).expect("plain data can be written"))
-    }
-}
-
-/// FNV-1a with 64 bits, the same on every platform; a standard hasher does not guarantee that.
-fn fnv_1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fnv_1a;
-
-    /// From the test vectors of FNV's authors.
-    #[test]
-    fn the_digest_is_fnv_1a() {
-        let hashes = ["", "a", "foobar"].map(|text| fnv_1a(text.as_bytes()));
-        assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
     }
 }

@@ -6,12 +6,15 @@ use rota_core::{Coordinator, Now, Phase, records::serialized_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Event, Firing, OwnedEffect, OwnedEvent, Subject},
+    event::{self, Event, Firing, OwnedEffect, OwnedEvent, Subject},
     recorder::Outcome,
 };
 
 /// The version of the format: the first byte of every entry.
 pub const VERSION: u8 = 1;
+
+/// Most events fit without another allocation.
+const ROOM_BYTES: usize = 256;
 
 /// The content after the version byte, for writing.
 #[derive(Serialize)]
@@ -77,6 +80,13 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether a replay can start at this entry, without decoding all of it: the beginning of an incarnation, or a snapshot.
+    pub fn begins_anew(bytes: &[u8]) -> bool {
+        let Some((&VERSION, body)) = bytes.split_first() else { return false };
+        let head = postcard::take_from_bytes::<(u64, Now, u32)>(body);
+        head.is_ok_and(|((_, _, variant), _)| matches!(variant, event::BEGAN | event::SNAPSHOT))
+    }
+
     /// Decodes the effects of the event, in order.
     pub fn effects(&self) -> Result<Vec<OwnedEffect<'a>>, EntryError> {
         effects_in(self.effects)
@@ -134,7 +144,9 @@ struct Shown<'a> {
 }
 
 fn bytes_of(written: &Written<'_>) -> Vec<u8> {
-    postcard::to_extend(written, vec![VERSION]).expect("plain data can be written")
+    let mut bytes = Vec::with_capacity(written.effects.len() + ROOM_BYTES);
+    bytes.push(VERSION);
+    postcard::to_extend(written, bytes).expect("plain data can be written")
 }
 
 /// Encodes an entry without effects and group.

@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::owned;
 
+/// The number of [`Event::Began`] in a journal.
+pub(crate) const BEGAN: u32 = 0;
+/// The number of [`Event::Snapshot`] in a journal.
+pub(crate) const SNAPSHOT: u32 = 10;
+
 /// An event of a coordinator. The order of the variants and of their fields is part of the journal's format.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub enum Event<'a> {

@@ -258,6 +258,8 @@ fn a_journal_replays_without_a_difference_and_every_kind_of_event_is_in_it() {
         assert_eq!((counts.missing, counts.unchecked, counts.cut), (0, 0, 0));
         assert_eq!(counts.compared + counts.snapshots + 2, counts.entries);
         for entry in &journal {
+            let is_beginning = matches!(event(entry), OwnedEvent::Began { .. } | OwnedEvent::Snapshot { .. });
+            assert_eq!(Entry::begins_anew(entry), is_beginning);
             let shown = format!("{:?}", event(entry));
             let words: Vec<&str> = shown.split([' ', '(', '{']).filter(|word| !word.is_empty()).collect();
             let request = words.iter().position(|word| *word == "request:").map_or("", |at| words[at + 1]);
