@@ -123,7 +123,8 @@ def _undone(s: State, flying: InFlight, what: ConsumerWrite, error: str) -> Stat
     for member_id, member in members.items():
         if not is_armed(s, SESSION, flying.group_id, member_id):
             s = arm_session(s, flying.group_id, member_id)
-        keeps = member.state == UNREVOKED and is_armed(s, REBALANCE, flying.group_id, member_id)
+        # One that the batch had made a consumer member is a classic one again, without this timer.
+        keeps = member.state == UNREVOKED and not member.classic and is_armed(s, REBALANCE, flying.group_id, member_id)
         is_idle = member.state == UNREVOKED and not member.revoking  # static and away (§9.3)
         if not keeps and not is_idle:
             s = arm_rebalance(s, flying.group_id, member_id)
