@@ -403,6 +403,11 @@ impl Fleet {
         if self.seats[seat].member.is_some() {
             self.close_member(seat);
         }
+        let shape = &self.shape.seats[self.seats[seat].shape];
+        // A pattern may match more topics than it has names, and only a consumer member subscribes by it.
+        if shape.consumer.is_some_and(|consumer| consumer.by_pattern) {
+            self.promises.resubscribed(shape.group);
+        }
         self.seats[seat].is_consumer = is_consumer;
         self.queue.push(self.now_ms + for_ms, Happening::Start { seat });
     }

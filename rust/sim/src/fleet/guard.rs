@@ -47,6 +47,7 @@ pub struct Guard {
 }
 
 /// A group before an event.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Watched {
     group: usize,
     old: Option<ConsumerGroup>,

@@ -277,12 +277,20 @@ impl Fleet {
         if by.epoch == self.logs[partition].epoch {
             self.stored(partition, number);
         }
-        for group_id in self.logs[partition].deleted_by(number) {
-            self.group_deleted(&group_id);
+        // What a new epoch found in the log it has deleted when it began.
+        if self.engine.is_some() || by.epoch == self.logs[partition].epoch {
+            self.delete_groups(partition, number);
         }
         let core = &self.nodes[by.node].cores[partition];
         if core.epoch() == by.epoch && core.phase() == Phase::Active {
             self.tell(by.node, partition, &Event::Appended { append_id: by.append_id, result });
+        }
+    }
+
+    /// The groups that an append deletes, if it is stored.
+    fn delete_groups(&mut self, partition: usize, number: AppendNumber) {
+        for group_id in self.logs[partition].deleted_by(number) {
+            self.group_deleted(&group_id);
         }
     }
 
@@ -319,6 +327,10 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
+        let in_flight: Vec<AppendNumber> = self.logs[partition].in_flight.keys().copied().collect();
+        for number in in_flight {
+            self.delete_groups(partition, number);
+        }
         self.begin_core(node, partition, epoch);
     }
 
