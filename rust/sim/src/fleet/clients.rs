@@ -6,7 +6,9 @@ use std::{
 };
 
 use rota_core::ErrorCode;
-use rota_member::{Answer, CommitId, Effect, Event, Failure, Member, Notice, Offset, Partition, Request, Subscription};
+use rota_member::{
+    Answer, CommitId, Effect, Event, Failure, Member, Notice, Offset, Partition, Request, RequestId, Subscription,
+};
 
 use super::{
     Fleet, Happening, Planted,
@@ -43,6 +45,8 @@ pub struct Seat {
     /// Whether the member is leaving.
     is_closing: bool,
     rejoined: Option<(u32, i32)>,
+    /// The newest request of a consumer member that was answered.
+    pub heard: Option<RequestId>,
     /// The life of the group when the member joined.
     group_life: u32,
     pub crash_loop: Option<CrashLoop>,
@@ -76,6 +80,7 @@ impl Seat {
             undone: 0,
             is_closing: false,
             rejoined: None,
+            heard: None,
             group_life: 0,
             crash_loop: None,
         }
@@ -125,7 +130,7 @@ impl Fleet {
         one.member = Some(Member::new(config).expect("the shape's settings make sense"));
         one.life += 1;
         (one.paused_until_ms, one.busy_until_ms, one.wake_ms, one.undone) = (0, 0, u64::MAX, 0);
-        (one.rejoined, one.is_closing) = (None, false);
+        (one.rejoined, one.heard, one.is_closing) = (None, None, false);
         one.reads.clear();
         let life = one.life;
         let subscription = self.subscription(seat);
@@ -402,11 +407,6 @@ impl Fleet {
     fn change_over(&mut self, seat: usize, for_ms: u64, is_consumer: bool) {
         if self.seats[seat].member.is_some() {
             self.close_member(seat);
-        }
-        let shape = &self.shape.seats[self.seats[seat].shape];
-        // A pattern may match more topics than it has names, and only a consumer member subscribes by it.
-        if shape.consumer.is_some_and(|consumer| consumer.by_pattern) {
-            self.promises.resubscribed(shape.group);
         }
         self.seats[seat].is_consumer = is_consumer;
         self.queue.push(self.now_ms + for_ms, Happening::Start { seat });

@@ -39,6 +39,9 @@ pub struct Guard {
     /// The generation with which the group became a classic one without a rebalance, and when: its leader does not know
     /// that it leads.
     pub unled: Option<(i32, u64)>,
+    /// Whether an answer with an assignment was lost after its member had had the answer to a later request. The member knows
+    /// of no failure, and does not ask for its assignment.
+    pub is_unheard: bool,
     /// Number of targets so far.
     pub targets: u64,
     /// Number of checks by id.
@@ -78,6 +81,7 @@ impl Guard {
             since: BTreeMap::new(),
             expected: BTreeMap::new(),
             unled: None,
+            is_unheard: false,
             targets: 0,
             looked: BTreeMap::new(),
             violated: None,
@@ -414,6 +418,10 @@ impl Fleet {
     pub(super) fn guard_answer(&mut self, ticket: Ticket, to: &Waiting, answer: &Answer) {
         if !self.shape.is_newer() || to.place.epoch != self.logs[to.place.partition].epoch || !to.by_consumer_group {
             return;
+        }
+        if matches!(answer, Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, assignment: Some(_), .. }) {
+            let is_overtaken = self.is_overtaken(to.wire, to.request);
+            self.guards[to.asked.group].is_unheard |= is_overtaken;
         }
         let Fleet { guards, topic_ids, .. } = self;
         let ids = |name: &str| topic_ids.get(name).copied().unwrap_or(0);

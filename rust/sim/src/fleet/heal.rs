@@ -169,7 +169,11 @@ impl Fleet {
         let mut wrong = wanted.iter().filter(|(_, count)| **count != 1);
         wrong
             .find(|(partition, count)| {
-                **count > 1 || consumers.is_some() || !self.is_forgotten(group, generation, partition)
+                let may_lack = match consumers {
+                    Some(_) => self.guards[group].is_unheard,
+                    None => self.is_forgotten(group, generation, partition),
+                };
+                **count > 1 || !may_lack
             })
             .map(|(partition, count)| format!("{partition} of {id} is read by {count}"))
     }

@@ -11,6 +11,7 @@ use rota_member::{Answer, Offset, Partition, Request, RequestId};
 use super::{
     keeping::{Keeping, Missing},
     log::{AppendNumber, Committed, Log},
+    protocols::SUFFIX,
     wires::WireId,
 };
 
@@ -295,7 +296,8 @@ impl Promises {
                 return broken("S25", words);
             };
             self.acknowledged.remove(&what);
-            if !self.resubscribed.contains(group) {
+            // A topic that was created is read by members with patterns only, which may be gone or speak the other protocol.
+            if !self.resubscribed.contains(group) && !partition.topic.ends_with(SUFFIX) {
                 let missing = Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
                 keeping.miss(missing);
             }
