@@ -503,49 +503,6 @@ fn a_topic_that_no_broker_knows_is_looked_up_until_one_does() {
     assert_eq!(told(&room, 0), [('+', 2), ('+', 1)]);
 }
 
-/// Also if the answer is so late that the member sends another heartbeat.
-#[test]
-fn what_a_heartbeat_in_flight_lacks_is_taken_over_behind_its_answer() {
-    let mut room = Household::new(&[("t", 2)]);
-    let (at, hidden) = (room.add(member(0)), room.ids.remove(&1).expect("the topic"));
-    room.happen(at, topics(&["t"]));
-    room.clients[at].misses = Some(is_beat);
-    room.pass(HEARTBEAT_MS + 500);
-    room.ids.insert(1, hidden);
-    for _ in 0..40 {
-        room.pass(1_000);
-        assert!(room.clients[at].holds.is_empty(), "the coordinator could give it to another member");
-    }
-    room.clients[at].misses = None;
-    settle(&mut room, &[at]);
-}
-
-#[test]
-fn a_heartbeat_that_is_sent_while_positions_are_committed_is_answered_first() {
-    let mut room = Household::new(&[("t", 1), ("u", 1), ("v", 1)]);
-    let config = Config { auto_commit_interval_ms: Some(60_000), ..config(0) };
-    let at = room.add(Member::new(config).expect("a good configuration"));
-    let hidden = [2, 3].map(|id| room.ids.remove(&id).expect("a topic"));
-    room.happen(at, topics(&["t", "u", "v"]));
-    room.wait_until(60_000, |room| room.clients[at].holds.len() == 1);
-    room.happen(at, Event::Position { partition: Partition::new("t", 0), offset: Offset::at(7) });
-    // What "u" adds waits for a commit, and meanwhile a heartbeat says that the member has "t" only, since it cannot read all
-    // of its assignment.
-    room.clients[at].misses = Some(|request| is_beat(request) || matches!(request, Request::OffsetCommit { .. }));
-    room.ids.insert(2, hidden[0].clone());
-    room.pass(2 * HEARTBEAT_MS);
-    room.clients[at].misses = Some(is_beat);
-    for _ in 0..30 {
-        room.pass(1_000);
-        assert_eq!(room.clients[at].holds.len(), 1, "the coordinator could give it to another member");
-    }
-    let is_commit = |request: &&Request| matches!(request, Request::OffsetCommit { .. });
-    assert!(room.clients[at].sent.iter().filter(is_commit).count() > 1, "the commit was answered");
-    room.clients[at].misses = None;
-    room.ids.insert(3, hidden[1].clone());
-    settle(&mut room, &[at]);
-}
-
 #[test]
 fn a_topic_that_is_created_again_is_given_up_and_taken_over() {
     let mut room = group(2, 1);
