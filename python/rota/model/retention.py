@@ -44,8 +44,8 @@ def has_expired(s: State, group: Group, topic: str, value: OffsetValue) -> bool:
     if group.deleting is not None or is_read(s, group, topic):
         return False
     since_ms = value.commit_timestamp_ms
-    # Those of a consumer group expire as without a type (docs/consumer-protocol.md §12), also while its first batch is in
-    # flight, behind an Empty classic group.
+    # Those of a consumer group expire as without a type (docs/consumer-protocol.md §12), also while its first batch is
+    # in flight, behind an Empty classic group.
     has_type = group.protocol_type is not None and group.group_id not in s.consumers
     if has_type and group.state == "Empty":
         since_ms = since_ms if group.state_timestamp_ms == -1 else group.state_timestamp_ms

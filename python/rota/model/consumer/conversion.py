@@ -73,7 +73,7 @@ def _upgraded(member: ClassicMember, classic: ClassicGroup, s: State) -> Member:
 
 
 def is_unsettled(classic: ClassicGroup, group: Group) -> bool:
-    """Whether a classic group with members rebalances, or has to: some partition was assigned to no member (departure D25)."""
+    """Whether a classic group with members rebalances, or has to: a partition is assigned to none (departure D25)."""
     assigned = {partition for each in group.members.values() for partition in each.assigned}
     is_whole = all((topic.topic_id, at) in assigned for topic in group.metadata for at in range(topic.partitions))
     return bool(classic.members) and not (is_whole and classic.state == "Stable")

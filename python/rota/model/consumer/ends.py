@@ -73,9 +73,8 @@ def _installed(s: State, classic: ClassicGroup) -> State:
     """A classic group takes the place of the offsets that it had (§17.2). Sessions begin."""
     shell = s.groups.get(classic.group_id)
     bare = tuple(replace(each, owes_sync=False, is_new=False, replacing=None) for each in classic.members)
-    classic = replace(classic, pending=(), delay=None, new_member_flag=False)
-    classic = replace(classic, creating=None, held=False, plan=None, deleting=None)
-    classic = replace(classic, members=bare, offsets=shell.offsets if shell else {}, durable=True)
+    classic = replace(classic, pending=(), delay=None, creating=None, plan=None, deleting=None, new_member_flag=False)
+    classic = replace(classic, members=bare, offsets=shell.offsets if shell else {}, held=False, durable=True)
     s = put_classic(s, replace(classic, subscribed_topics=subscribed_topics(classic)))
     for member in classic.members:
         s = arm_session(s, classic.group_id, member.member_id)

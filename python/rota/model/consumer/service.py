@@ -91,8 +91,7 @@ def topics_changed(s: State, topics: Iterable[Topic]) -> State:
     """Groups that subscribe to one that has changed look at the metadata again in their next heartbeat (§19.1)."""
     new = {topic.name: topic for topic in topics}
     changed = {name for name in new.keys() | s.topics.keys() if new.get(name) != s.topics.get(name)}
-    concerned = {name: group for name, group in s.consumers.items() if changed & subscribed_names(group)}
-    stale = {name: replace(group, is_stale=True) for name, group in concerned.items()}
+    stale = {key: replace(each, is_stale=True) for key, each in s.consumers.items() if changed & subscribed_names(each)}
     return replace(s, topics=new, consumers={**s.consumers, **stale})
 
 
