@@ -129,8 +129,9 @@ impl Member {
                 self.state = State::Joining;
             }
             if names_held {
-                let before = self.consumer.named.take();
-                self.consumer.named = Some(before.map_or_else(|| report.held.clone(), |before| &before & &report.held));
+                let before = self.consumer.unanswered.take();
+                self.consumer.unanswered =
+                    Some(before.map_or_else(|| report.held.clone(), |before| &before & &report.held));
             }
             self.consumer.reported = Some(report);
             self.consumer.sent_ms = self.now_ms;
@@ -169,7 +170,7 @@ impl Member {
         self.identity.generation = answer.epoch;
         // The broker decides the interval; one of 0 would leave no time between two heartbeats.
         let interval_ms = u64::try_from(answer.interval_ms).unwrap_or(0).max(u64::from(self.config.retry_backoff_ms));
-        self.consumer.named = None;
+        self.consumer.unanswered = None;
         self.heartbeats.succeeded();
         self.heartbeats.schedule(self.consumer.sent_ms + interval_ms);
         self.commits.retry_stale();

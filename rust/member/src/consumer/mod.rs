@@ -30,8 +30,8 @@ pub(crate) struct Consumer {
     names: names::Names,
     /// What the coordinator knows; `None`: the next heartbeat says everything.
     reported: Option<heartbeats::Report>,
-    /// What every heartbeat since the last answer has named that named the member's partitions; `None`: none did.
-    named: Option<BTreeSet<IdPartition>>,
+    /// The partitions that all heartbeats without an answer have named, of those that named any; `None`: none did.
+    unanswered: Option<BTreeSet<IdPartition>>,
     /// Whether the member has ever subscribed to a pattern.
     has_had_pattern: bool,
     /// Time of the last heartbeat.
@@ -72,6 +72,7 @@ impl Member {
         self.consumer.held.clear();
         self.consumer.target = None;
         self.consumer.reported = None;
+        self.consumer.unanswered = None;
         self.consumer.is_announced = false;
         self.consumer.step.interrupt();
         self.commits.retry_stale();

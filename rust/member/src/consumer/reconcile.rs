@@ -12,8 +12,8 @@ pub(crate) enum Step {
     /// Nothing is under way.
     #[default]
     Idle,
-    /// Consumed positions are committed before partitions are revoked.
-    Committing { until_ms: u64 },
+    /// Consumed positions are committed, before partitions are revoked if some are.
+    Committing { until_ms: u64, revokes: bool },
     /// The application revokes these partitions.
     Revoking(Vec<IdPartition>),
     /// The application takes partitions over.
@@ -62,7 +62,7 @@ impl Member {
     pub(crate) fn next_reconciliation(&self) -> Option<u64> {
         match self.consumer.step {
             // The answer to the heartbeat comes first.
-            Step::Committing { until_ms } if !self.has_denied() => Some(until_ms),
+            Step::Committing { until_ms, .. } if !self.has_denied() => Some(until_ms),
             _ => None,
         }
     }
@@ -78,21 +78,27 @@ impl Member {
                 Step::Idle => {
                     self.commit_before_rejoin();
                     let until_ms = self.now_ms + u64::from(self.config.max_poll_interval_ms);
-                    self.consumer.step = Step::Committing { until_ms };
+                    self.consumer.step = Step::Committing { until_ms, revokes: self.revokes() };
                     self.send_commits();
                 }
-                Step::Committing { until_ms } if self.commits.is_preparing() && until_ms > self.now_ms => return,
+                Step::Committing { until_ms, .. } if self.commits.is_preparing() && until_ms > self.now_ms => return,
                 Step::Committing { .. } if self.has_denied() => return,
+                // It has waited for an answer that takes partitions away, and read on.
+                Step::Committing { revokes: false, .. } if self.revokes() => self.consumer.step = Step::Idle,
                 Step::Committing { .. } => self.apply(),
                 Step::Revoking(_) | Step::Assigning | Step::Losing => return,
             }
         }
     }
 
+    fn revokes(&self) -> bool {
+        self.change().is_some_and(|(revoked, _)| !revoked.is_empty())
+    }
+
     /// Whether a heartbeat without an answer says that the member lacks something of what is assigned: the coordinator may
-    /// take that for an acknowledgment, and give it to another member. That the answer was late or lost changes nothing.
+    /// take that for an acknowledgment, and give it to another member. An answer that was lost is one that may come.
     fn has_denied(&self) -> bool {
-        let Some(named) = &self.consumer.named else { return false };
+        let Some(named) = &self.consumer.unanswered else { return false };
         let change = self.change().filter(|(revoked, _)| revoked.is_empty());
         change.is_some_and(|(_, added)| added.iter().any(|one| !named.contains(one)))
     }
