@@ -45,7 +45,7 @@ pub struct Seat {
     /// Whether the member is leaving.
     is_closing: bool,
     rejoined: Option<(u32, i32)>,
-    /// The newest request of a consumer member that was answered.
+    /// The newest heartbeat of a consumer member whose answer is on its way, or was heard.
     pub heard: Option<RequestId>,
     /// The life of the group when the member joined.
     group_life: u32,
@@ -165,6 +165,7 @@ impl Fleet {
         if self.seats[seat].member.take().is_none() {
             return false;
         }
+        self.note_end(seat);
         let process = (seat, self.seats[seat].life);
         let now_ms = self.now_ms;
         self.died(seat);
@@ -374,7 +375,14 @@ impl Fleet {
     /// Closes the member: it commits, leaves, and the process ends.
     pub(super) fn close_member(&mut self, seat: usize) {
         self.seats[seat].is_closing = true;
+        self.note_end(seat);
         self.happen(seat, Event::Close);
+    }
+
+    fn note_end(&mut self, seat: usize) {
+        if self.by_pattern(seat) {
+            self.promises.unmatched(self.shape.seats[self.seats[seat].shape].group);
+        }
     }
 
     pub(super) fn subscribe(&mut self, seat: usize, at: usize) -> bool {

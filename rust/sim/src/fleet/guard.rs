@@ -39,9 +39,9 @@ pub struct Guard {
     /// The generation with which the group became a classic one without a rebalance, and when: its leader does not know
     /// that it leads.
     pub unled: Option<(i32, u64)>,
-    /// Whether an answer with an assignment was lost after its member had had the answer to a later request. The member knows
-    /// of no failure, and does not ask for its assignment.
-    pub is_unheard: bool,
+    /// Members that do not know their assignment: the answer that had it was lost after the answer to a later request. Such a
+    /// member knows of no failure, and does not ask.
+    pub unheard: BTreeSet<String>,
     /// Number of targets so far.
     pub targets: u64,
     /// Number of checks by id.
@@ -81,7 +81,7 @@ impl Guard {
             since: BTreeMap::new(),
             expected: BTreeMap::new(),
             unled: None,
-            is_unheard: false,
+            unheard: BTreeSet::new(),
             targets: 0,
             looked: BTreeMap::new(),
             violated: None,
@@ -127,6 +127,12 @@ impl Guard {
                 self.check("C15", rules::resolved(new, pattern, &known.cloned().collect()));
             }
         }
+    }
+
+    /// The group starts again.
+    pub fn deleted(&mut self) {
+        self.unled = None;
+        self.unheard.clear();
     }
 
     /// Checks what a request did that was handled at once.
@@ -419,14 +425,36 @@ impl Fleet {
         if !self.shape.is_newer() || to.place.epoch != self.logs[to.place.partition].epoch || !to.by_consumer_group {
             return;
         }
-        if matches!(answer, Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, assignment: Some(_), .. }) {
-            let is_overtaken = self.is_overtaken(to.wire, to.request);
-            self.guards[to.asked.group].is_unheard |= is_overtaken;
-        }
+        self.note_heard(to, answer);
         let Fleet { guards, topic_ids, .. } = self;
         let ids = |name: &str| topic_ids.get(name).copied().unwrap_or(0);
         guards[to.asked.group].check_answer(ticket, to, answer, &ids);
         self.take_violation(to.asked.group);
+    }
+
+    /// Records whether a consumer member hears of its assignment.
+    fn note_heard(&mut self, to: &Waiting, answer: &Answer) {
+        let (Request::ConsumerGroupHeartbeat(asked), Answer::ConsumerGroupHeartbeat { error, assignment, .. }) =
+            (&*to.asked.body, answer)
+        else {
+            return;
+        };
+        let (seat, is_open) = self.reader_of(to.wire);
+        let seat = &mut self.seats[seat];
+        if *error != ErrorCode::None || seat.member.as_ref().is_none_or(|member| member.member_id() != asked.member_id)
+        {
+            return;
+        }
+        let is_overtaken = !is_open && seat.heard.is_some_and(|heard| to.request < heard);
+        if is_open {
+            seat.heard = seat.heard.max(Some(to.request));
+        }
+        let unheard = &mut self.guards[to.asked.group].unheard;
+        if assignment.is_some() && is_overtaken {
+            unheard.insert(asked.member_id.clone());
+        } else if assignment.is_some() && is_open {
+            unheard.remove(&asked.member_id);
+        }
     }
 
     /// Folds the records of an append that is durable.

@@ -170,7 +170,7 @@ impl Fleet {
         wrong
             .find(|(partition, count)| {
                 let may_lack = match consumers {
-                    Some(_) => self.guards[group].is_unheard,
+                    Some(consumers) => self.is_unheard(group, consumers, partition),
                     None => self.is_forgotten(group, generation, partition),
                 };
                 **count > 1 || !may_lack
@@ -178,20 +178,32 @@ impl Fleet {
             .map(|(partition, count)| format!("{partition} of {id} is read by {count}"))
     }
 
+    /// Whether a partition is of a member that does not know it (docs/simulate.md).
+    fn is_unheard(&self, group: usize, consumers: &ConsumerGroup, partition: &Partition) -> bool {
+        let Some(topic_id) = self.topic_ids.get(&partition.topic) else { return false };
+        self.guards[group].unheard.iter().any(|member_id| {
+            let current = consumers.member(member_id).and_then(|member| member.current.as_ref());
+            current.is_some_and(|current| current.assigned.contains_key(&(*topic_id, partition.index)))
+        })
+    }
+
     /// Whether a missing owner of this partition is unavoidable, in Kafka as well, because a static member restarted
     /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it read that; or a member
     /// that had revoked the partition and not rejoined, so that others could take it over. And so it is where a static member
-    /// has made a classic group of a Stable consumer group: no member knows that it leads.
+    /// has made a classic group of a Stable consumer group: no member knows that it leads, also if one returns with another
+    /// subscription.
     fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
+        let grown_ms = self.grown_ms.get(&partition.topic);
         if let Some((of, since_ms)) = self.guards[group].unled
             && of == generation
-            && self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| *grown_ms + SLOWLY_LEARNT_MS >= since_ms)
+            && (self.promises.was_resubscribed(group)
+                || grown_ms.is_some_and(|grown_ms| *grown_ms + SLOWLY_LEARNT_MS >= since_ms))
         {
             return true;
         }
         let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
         let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
-        let grew_unseen = self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| known_ms.contains(grown_ms));
+        let grew_unseen = grown_ms.is_some_and(|grown_ms| known_ms.contains(grown_ms));
         let may_be_unplanned = self.shape.groups[group].is_cooperative() || self.promises.was_resubscribed(group);
         grew_unseen || may_be_unplanned && !self.ledgers[group].was_told_in(generation, partition)
     }

@@ -108,6 +108,8 @@ pub struct InFlight {
     pub refused: Option<ErrorCode>,
     /// It has ended for its node, which shares its partitions over an engine.
     pub is_ended: bool,
+    /// A load has found the groups that it deletes.
+    pub has_deleted: bool,
 }
 
 /// The key of a committed offset: group, topic, partition.
@@ -468,7 +470,6 @@ fn is_commit(record: &Record, (group, name, index): &Committed, offset: i64) -> 
         if value.offset == offset && partition == index && topic == name && group_id == group)
 }
 
-/// Whether the record of this classic group has members; `None`: it is no value of that group.
 /// Whether a record is of a classic group with members.
 fn has_members(record: &Record, group_id: &Arc<str>) -> bool {
     matches!(record, Record::Group { group_id: of, value: Some(value) } if of == group_id && !value.members.is_empty())

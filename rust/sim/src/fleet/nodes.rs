@@ -164,7 +164,7 @@ impl Fleet {
         self.figures.core_events += 1;
         for (append_id, records) in effects.appends {
             let epoch = self.nodes[node].cores[partition].epoch();
-            let by = InFlight { node, epoch, append_id, refused: None, is_ended: false };
+            let by = InFlight { node, epoch, append_id, refused: None, is_ended: false, has_deleted: false };
             if self.engine.is_some() {
                 self.engine_append(&by, partition, &records);
                 continue;
@@ -277,8 +277,7 @@ impl Fleet {
         if by.epoch == self.logs[partition].epoch {
             self.stored(partition, number);
         }
-        // What a new epoch found in the log it has deleted when it began.
-        if self.engine.is_some() || by.epoch == self.logs[partition].epoch {
+        if !by.has_deleted {
             self.delete_groups(partition, number);
         }
         let core = &self.nodes[by.node].cores[partition];
@@ -294,9 +293,23 @@ impl Fleet {
         }
     }
 
+    /// The groups that appends of earlier epochs delete, which a load finds. Their nodes may hear of them later, or never.
+    fn delete_found(&mut self, partition: usize, epoch: u32) {
+        let log = &self.logs[partition];
+        let earlier = log.in_flight.iter().filter(|(_, by)| by.epoch < epoch && !by.has_deleted);
+        let found: Vec<AppendNumber> = earlier.map(|(number, _)| *number).filter(|one| log.is_stored(*one)).collect();
+        for number in found {
+            if let Some(by) = self.logs[partition].in_flight.get_mut(&number) {
+                by.has_deleted = true;
+            }
+            self.delete_groups(partition, number);
+        }
+    }
+
     pub(super) fn group_deleted(&mut self, group_id: &str) {
         if let Some(group) = self.shape.groups.iter().position(|group| *group.id == *group_id) {
             self.promises.deleted(group);
+            self.guards[group].deleted();
             self.crowd.deleted(group);
             self.ledgers[group].life += 1;
         }
@@ -327,10 +340,6 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
-        let in_flight: Vec<AppendNumber> = self.logs[partition].in_flight.keys().copied().collect();
-        for number in in_flight {
-            self.delete_groups(partition, number);
-        }
         self.begin_core(node, partition, epoch);
     }
 
@@ -371,6 +380,7 @@ impl Fleet {
             self.logs[partition].replay(core, self.planted);
         }
         if !self.is_stale(node, partition) {
+            self.delete_found(partition, epoch);
             self.begin_again(partition);
         }
         self.refold(partition);

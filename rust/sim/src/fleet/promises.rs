@@ -84,6 +84,8 @@ pub struct Promises {
     keeping: Option<Keeping>,
     /// Groups whose members have changed their subscription.
     resubscribed: BTreeSet<usize>,
+    /// Groups in which a member that subscribed by a pattern has ended.
+    unmatched: BTreeSet<usize>,
     /// Number of known generations by group.
     begun: BTreeMap<usize, u64>,
     /// When the leader of each generation was asked to plan.
@@ -107,6 +109,11 @@ impl Promises {
     /// Records that members changed their subscription: offsets of topics without a subscriber may expire.
     pub fn resubscribed(&mut self, group: usize) {
         self.resubscribed.insert(group);
+    }
+
+    /// Records that a member with a pattern ends: offsets of topics that only patterns match may expire.
+    pub fn unmatched(&mut self, group: usize) {
+        self.unmatched.insert(group);
     }
 
     /// Whether members of a group ever did.
@@ -296,8 +303,9 @@ impl Promises {
                 return broken("S25", words);
             };
             self.acknowledged.remove(&what);
-            // A topic that was created is read by members with patterns only, which may be gone or speak the other protocol.
-            if !self.resubscribed.contains(group) && !partition.topic.ends_with(SUFFIX) {
+            // A topic that was created is read by members with patterns only.
+            let is_unmatched = self.unmatched.contains(group) && partition.topic.ends_with(SUFFIX);
+            if !self.resubscribed.contains(group) && !is_unmatched {
                 let missing = Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
                 keeping.miss(missing);
             }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rota_core::{ErrorCode, Ticket};
+use rota_core::Ticket;
 use rota_member::{Answer, Event, Node, Request, RequestId, To};
 
 use super::{Fleet, Happening, faults::Kind};
@@ -155,10 +155,10 @@ impl Fleet {
         self.queue.push(at_ms, Happening::Reply { wire: id, request, answer: Box::new(answer) });
     }
 
-    /// Whether the process gave a request up that the coordinator answers now, and has had the answer to a later one.
-    pub(super) fn is_overtaken(&self, id: WireId, request: RequestId) -> bool {
+    /// The seat whose process a connection is of, and whether the process still reads it.
+    pub(super) fn reader_of(&self, id: WireId) -> (usize, bool) {
         let wire = &self.wires[id];
-        (wire.dead || !wire.client_open) && self.seats[wire.seat].heard.is_some_and(|heard| request < heard)
+        (wire.seat, wire.client_open && wire.server_open && !wire.dead)
     }
 
     /// Delivers an answer to its process.
@@ -167,9 +167,6 @@ impl Fleet {
         let seat = wire.seat;
         if !wire.client_open || wire.dead {
             return;
-        }
-        if matches!(answer, Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, .. }) {
-            self.seats[seat].heard = self.seats[seat].heard.max(Some(request));
         }
         match (&answer, self.seats[seat].crash_loop) {
             (Answer::JoinGroup { error, .. }, Some(crash_loop)) => self.crash_at_join(seat, crash_loop, *error),
