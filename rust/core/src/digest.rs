@@ -112,11 +112,15 @@ impl Coordinator {
 
 /// Hashes what `postcard` makes of plain data.
 fn hash_of(data: &impl Serialize) -> u64 {
-    serialize_with_flavor(data, Fnv1a(0xcbf2_9ce4_8422_2325)).expect("plain data can be written")
+    serialize_with_flavor(data, Fnv1a::BEGIN).expect("plain data can be written")
 }
 
 /// FNV-1a with 64 bits, the same on every platform; a standard hasher does not guarantee that.
 struct Fnv1a(u64);
+
+impl Fnv1a {
+    const BEGIN: Fnv1a = Fnv1a(0xcbf2_9ce4_8422_2325);
+}
 
 impl Flavor for Fnv1a {
     type Output = u64;
@@ -137,7 +141,7 @@ mod tests {
     use crate::projection::ProjectedMember;
 
     fn fnv_1a(bytes: &[u8]) -> u64 {
-        let mut hash = Fnv1a(0xcbf2_9ce4_8422_2325);
+        let mut hash = Fnv1a::BEGIN;
         hash.try_extend(bytes).unwrap();
         hash.finalize().unwrap()
     }

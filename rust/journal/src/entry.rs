@@ -80,7 +80,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether a replay can start at this entry, without decoding all of it: the beginning of an incarnation, or a snapshot.
+    /// Whether a replay can start at this entry, without decoding all of it: the beginning of an incarnation, or a
+    /// snapshot. The rest may be unreadable.
     pub fn begins_anew(bytes: &[u8]) -> bool {
         let Some((&VERSION, body)) = bytes.split_first() else { return false };
         let head = postcard::take_from_bytes::<(u64, Now, u32)>(body);
