@@ -401,9 +401,7 @@ impl Fleet {
             self.logs[partition].write(number, epoch);
             // An append that its node has given up has ended for its coordinator.
             if !self.logs[partition].in_flight.contains_key(&number) {
-                for group_id in self.logs[partition].deleted_by(number) {
-                    self.group_deleted(&group_id);
-                }
+                self.delete_groups(partition, number);
             }
         }
     }

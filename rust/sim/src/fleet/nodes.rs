@@ -287,7 +287,7 @@ impl Fleet {
     }
 
     /// The groups that an append deletes, if it is stored.
-    fn delete_groups(&mut self, partition: usize, number: AppendNumber) {
+    pub(super) fn delete_groups(&mut self, partition: usize, number: AppendNumber) {
         for group_id in self.logs[partition].deleted_by(number) {
             self.group_deleted(&group_id);
         }
