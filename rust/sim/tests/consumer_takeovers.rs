@@ -23,8 +23,36 @@ fn is_beat(request: &Request) -> bool {
     matches!(request, Request::ConsumerGroupHeartbeat(_))
 }
 
+fn is_commit(request: &Request) -> bool {
+    matches!(request, Request::OffsetCommit { .. })
+}
+
 fn settle(room: &mut Household) {
     room.wait_until(60_000, |room| room.is_settled(&[0]) && !room.clients[0].holds.is_empty());
+}
+
+/// A member that has committed `read_to` of each partition of `t`, all that it holds, and waits for the answer to a heartbeat
+/// before it takes the first of the `hidden` topics over. It cannot read all of its assignment, so the heartbeat says that it has
+/// `t` only. Returns the name of the other hidden topic.
+fn waiting(names: &[(&str, i32)], hidden: [u128; 2], read_to: i64) -> (Household, Arc<str>) {
+    let mut room = Household::new(names);
+    room.add(Member::new(config()).expect("a good configuration"));
+    let [first, second] = hidden.map(|id| room.ids.remove(&id).expect("a topic"));
+    room.happen(0, topics(&names.iter().map(|(name, _)| *name).collect::<Vec<_>>()));
+    room.wait_until(60_000, |room| !room.clients[0].holds.is_empty());
+    read(&mut room, read_to);
+    room.clients[0].misses = Some(|request| is_beat(request) || is_commit(request));
+    room.ids.insert(hidden[0], first);
+    room.pass(2 * HEARTBEAT_MS);
+    room.clients[0].misses = Some(is_beat);
+    (room, second)
+}
+
+/// The application of the first member reads up to an offset.
+fn read(room: &mut Household, offset: i64) {
+    for partition in room.clients[0].holds.clone() {
+        room.happen(0, Event::Position { partition, offset: Offset::at(offset) });
+    }
 }
 
 /// Also if the answer is so late that the member sends another heartbeat.
@@ -47,56 +75,29 @@ fn what_a_heartbeat_in_flight_lacks_is_taken_over_behind_its_answer() {
 
 #[test]
 fn a_heartbeat_that_is_sent_while_positions_are_committed_is_answered_first() {
-    let mut room = Household::new(&[("t", 1), ("u", 1), ("v", 1)]);
-    let at = room.add(Member::new(config()).expect("a good configuration"));
-    let hidden = [2, 3].map(|id| room.ids.remove(&id).expect("a topic"));
-    room.happen(at, topics(&["t", "u", "v"]));
-    room.wait_until(60_000, |room| room.clients[at].holds.len() == 1);
-    room.happen(at, Event::Position { partition: Partition::new("t", 0), offset: Offset::at(7) });
-    // What "u" adds waits for a commit, and meanwhile a heartbeat says that the member has "t" only, since it cannot read all
-    // of its assignment.
-    room.clients[at].misses = Some(|request| is_beat(request) || matches!(request, Request::OffsetCommit { .. }));
-    room.ids.insert(2, hidden[0].clone());
-    room.pass(2 * HEARTBEAT_MS);
-    room.clients[at].misses = Some(is_beat);
+    let (mut room, last) = waiting(&[("t", 1), ("u", 1), ("v", 1)], [2, 3], 7);
     for _ in 0..30 {
         room.pass(1_000);
-        assert_eq!(room.clients[at].holds.len(), 1, "the coordinator could give it to another member");
+        assert_eq!(room.clients[0].holds.len(), 1, "the coordinator could give it to another member");
     }
-    let is_commit = |request: &&Request| matches!(request, Request::OffsetCommit { .. });
-    assert!(room.clients[at].sent.iter().filter(is_commit).count() > 1, "the commit was answered");
-    room.clients[at].misses = None;
-    room.ids.insert(3, hidden[1].clone());
+    assert!(room.clients[0].sent.iter().filter(|request| is_commit(request)).count() > 1, "the commit was answered");
+    room.clients[0].misses = None;
+    room.ids.insert(3, last);
     settle(&mut room);
 }
 
 /// It had committed before, and waited for the answer to a heartbeat; the application read on.
 #[test]
 fn positions_are_committed_again_before_a_revocation_that_came_meanwhile() {
-    let mut room = Household::new(&[("a", 1), ("b", 1), ("t", 2)]);
-    let at = room.add(Member::new(config()).expect("a good configuration"));
-    let hidden = [1, 2].map(|id| room.ids.remove(&id).expect("a topic"));
-    room.happen(at, topics(&["a", "b", "t"]));
-    room.wait_until(60_000, |room| room.clients[at].holds.len() == 2);
-    let read_to = |room: &mut Household, offset| {
-        for index in 0..2 {
-            let partition = Partition::new("t", index);
-            room.happen(at, Event::Position { partition, offset: Offset::at(offset) });
-        }
-    };
-    read_to(&mut room, 7);
-    room.clients[at].misses = Some(|request| is_beat(request) || matches!(request, Request::OffsetCommit { .. }));
-    room.ids.insert(1, hidden[0].clone());
-    room.pass(2 * HEARTBEAT_MS);
-    room.clients[at].misses = Some(is_beat);
+    let (mut room, last) = waiting(&[("a", 1), ("b", 1), ("t", 2)], [1, 2], 7);
     room.pass(30_000);
-    assert_eq!(room.clients[at].holds.len(), 2, "it has committed, and waits for an answer");
-    read_to(&mut room, 70);
+    assert_eq!(room.clients[0].holds.len(), 2, "it has committed, and waits for an answer");
+    read(&mut room, 70);
     let other = room.add(Member::new(Config { seed: 1, ..config() }).expect("a good configuration"));
     room.happen(other, topics(&["a", "b", "t"]));
-    room.ids.insert(2, hidden[1].clone());
-    room.clients[at].misses = None;
-    room.wait_until(60_000, |room| room.is_settled(&[at, other]) && !room.clients[other].holds.is_empty());
+    room.ids.insert(2, last);
+    room.clients[0].misses = None;
+    room.wait_until(60_000, |room| room.is_settled(&[0, other]) && !room.clients[other].holds.is_empty());
     let moved: Vec<Partition> = room.clients[other].holds.iter().filter(|one| &*one.topic == "t").cloned().collect();
     assert_eq!(moved.len(), 2, "it gave up what it held: {:?}", room.clients[other].holds);
     room.happen(other, Event::Fetch { fetch: CommitId(1), partitions: moved.clone() });
