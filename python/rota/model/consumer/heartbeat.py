@@ -128,7 +128,7 @@ def settle(
     s = disarm(s, group_id, *gone)
     if not settled.classic:
         s = cancel(cancel(s, JOIN, group_id, member_id), SYNC, group_id, member_id)
-    s = arm_session(s, group_id, member_id)
+    s = arm_session(s, group_id, member_id) if records or "joined" not in more else s  # §10: joined
     changes_over = (work.before.classic is None) != (settled.classic is None)
     return arm_rebalance(s, group_id, member_id) if settled != work.member or changes_over else s
 
