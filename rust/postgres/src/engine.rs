@@ -13,7 +13,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 use crate::{
     failure::Failure,
     line::{Line, Shared},
-    load::Loader,
+    load::{Loader, Spare},
     requests::{Fenced, Small, append, chunk, fenced, fenced_answer, small, small_answer, usage},
     schema::{self, PrepareError, Prepared},
     session::Session,
@@ -74,8 +74,8 @@ struct Inner {
     control: Line,
     /// Snapshots and checks: no chunk delays a beat.
     bulk: Line,
-    /// The connection of loads, one after the other: another request would wait for a load, and end it as too slow.
-    load: tokio::sync::Mutex<Option<Arc<Session>>>,
+    /// Connections of their own for loads: another request would wait for a load, and end it as too slow.
+    load: Spare,
     /// What loads have so far.
     loads: Loads,
     /// Appends.
@@ -111,7 +111,7 @@ impl PostgresEngine {
         let lanes = (0..shared.config.lanes.max(1)).map(|_| line(Isolation::Snapshot)).collect();
         let (control, bulk) = (line(Isolation::EachStatement), line(Isolation::Snapshot));
         let (views, _) = watch::channel(None);
-        let (load, loads) = (tokio::sync::Mutex::default(), Loads::default());
+        let (load, loads) = (Spare::default(), Loads::default());
         let inner = Inner { shared, control, bulk, load, loads, lanes, views, watch: std::sync::Mutex::default() };
         let engine = PostgresEngine { inner: Arc::new(inner) };
         let meta = match engine.image().await {
@@ -220,13 +220,13 @@ impl PostgresEngine {
         let mut within = shared.config.timeout;
         loop {
             // Others wait for their turn as long as it takes. A load that is given up ends its connection.
-            let mut kept = load.lock().await;
-            let loader = Loader::new(shared, kept.take()).await?;
+            let _turn = load.turns.acquire().await.map_err(|_closed| Failure::Timeout)?;
+            let loader = Loader::new(shared, load.take()).await?;
             let under_way = loads.begin(read.partition);
             let ended = loader.read(history, read, within, &under_way).await;
             match confirmed(&loader.session, ended) {
                 Ok(answer) => {
-                    *kept = Some(loader.done());
+                    load.keep(loader.done());
                     return Ok(answer);
                 }
                 Err(Failure::Timeout) if within < ROW_MAX => {

@@ -1,6 +1,9 @@
 //! A load: the rows of one statement, on a connection of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures_util::TryStreamExt;
 use rota_cluster::UnderWay;
@@ -8,7 +11,7 @@ use rota_engine::{
     HistoryId, Revision,
     requests::{Answer, Content, Read},
 };
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     failure::Failure,
@@ -21,6 +24,41 @@ use crate::{
     settings::Isolation,
     sql::value,
 };
+
+/// So many loads at once: a server takes a partition over while it reads another one to compact it.
+const LOADS: usize = 2;
+
+/// Connections that the next loads have.
+#[derive(Debug)]
+pub struct Spare {
+    /// Of loads, which take one first.
+    pub turns: Semaphore,
+    sessions: Mutex<Vec<Arc<Session>>>,
+}
+
+impl Default for Spare {
+    fn default() -> Spare {
+        Spare { turns: Semaphore::new(LOADS), sessions: Mutex::default() }
+    }
+}
+
+impl Spare {
+    /// The connection of a load that has ended.
+    pub fn take(&self) -> Option<Arc<Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keeps a connection for the next load.
+    pub fn keep(&self, session: Arc<Session>) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+}
+
+/// What a session of loads begins with. The database ends the statement of a server that was killed within seconds of its
+/// connection's end, and not after the hour; where the system cannot tell that a connection has ended, after the hour.
+const OF_LOADS: &str = "SET statement_timeout = '1h'; \
+    DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '5s', false); \
+    EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;";
 
 /// A connection with a load, whose statement has no end but that of its rows. Unless the load ends well, the database is
 /// asked to stop it: a statement that waits for a lock or a disk does not notice that the connection is closed.
@@ -43,7 +81,7 @@ impl Loader {
     pub async fn new(shared: &Shared, kept: Option<Arc<Session>>) -> Result<Loader, Failure> {
         let connect = async {
             let session = shared.connect(Isolation::Snapshot).await?;
-            session.ask("SET statement_timeout = '1h';").await?;
+            session.ask(OF_LOADS).await?;
             Ok(session)
         };
         let session = match kept.filter(|session| !session.is_over()) {

@@ -135,6 +135,15 @@ fn loads_of_a_slow_database_end_beside_other_requests() {
     });
 }
 
+/// Waits until so many sessions wait for a lock.
+async fn until_waiting(server: &Server, count: &str, limit: Duration) {
+    let began = Instant::now();
+    while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != count {
+        assert!(began.elapsed() < limit, "{count} sessions that wait for a lock expected");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// A load that no node waits for any more leaves no session behind, which would go on for as long as the lock is held.
 #[test]
 fn a_load_that_is_given_up_while_it_waits_for_a_lock_ends_in_the_database() {
@@ -148,20 +157,70 @@ fn a_load_that_is_given_up_while_it_waits_for_a_lock_ends_in_the_database() {
         let (loading, partition) = (engine.clone(), PartitionId(0));
         let request = Request { history, body: Body::Read(Read { partition }) };
         let load = tokio::spawn(async move { loading.call(&request).await });
-        let until_waiting = async |count: &str, limit: Duration| {
-            let began = Instant::now();
-            while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != count {
-                assert!(began.elapsed() < limit, "{count} sessions that wait for a lock expected");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        until_waiting("1", PATIENCE).await;
+        until_waiting(&server, "1", PATIENCE).await;
         assert_eq!(engine.loaded_bytes(partition), Some(0));
         load.abort();
-        until_waiting("0", WITHIN).await;
+        until_waiting(&server, "0", WITHIN).await;
         assert_eq!(engine.loaded_bytes(partition), None);
         other.ask("ROLLBACK;").await.expect("the lock goes");
         let again = call(&engine, history, Body::Read(Read { partition })).await;
         assert!(matches!(again, Content::Contents(_)), "{again:?}");
+    });
+}
+
+/// A server that is killed cannot ask the database to stop a load. Its session ends without that, although the lock is held.
+#[test]
+fn a_load_of_a_server_that_is_killed_ends_in_the_database() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let config = config(&[&server]);
+        let history = history(&open(&config).await).await;
+        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
+        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let (kill, killed) = tokio::sync::oneshot::channel::<()>();
+        let process = std::thread::spawn(move || {
+            run(|| async {
+                let load = async {
+                    let engine = PostgresEngine::open(config).await.expect("an engine");
+                    let request = Request { history, body: Body::Read(Read { partition: PartitionId(0) }) };
+                    engine.call(&request).await
+                };
+                // The runtime ends with this, so that nothing that a dropped load asks for is sent.
+                tokio::select! {
+                    loaded = load => panic!("{loaded:?}"),
+                    _ = killed => {}
+                }
+            });
+        });
+        until_waiting(&server, "1", PATIENCE).await;
+        kill.send(()).expect("the load waits");
+        process.join().expect("a load that waits");
+        until_waiting(&server, "0", WITHIN).await;
+    });
+}
+
+/// A server takes partitions over while it reads another one to compact it. The other loads wait for their turn.
+#[test]
+fn a_load_does_not_wait_for_another_one() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let config = config(&[&server]);
+        let engine = open(&config).await;
+        let history = history(&engine).await;
+        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
+        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let loads: Vec<_> = (0..3)
+            .map(|partition| {
+                let (engine, partition) = (engine.clone(), PartitionId(partition));
+                let request = Request { history, body: Body::Read(Read { partition }) };
+                tokio::spawn(async move { engine.call(&request).await })
+            })
+            .collect();
+        until_waiting(&server, "2", PATIENCE).await;
+        other.ask("ROLLBACK;").await.expect("the lock goes");
+        for load in loads {
+            let loaded = load.await.expect("a load");
+            assert!(matches!(&loaded, Outcome::Answered(Answer { content: Content::Contents(_), .. })), "{loaded:?}");
+        }
     });
 }
