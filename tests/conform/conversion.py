@@ -228,6 +228,16 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "b' JoinGroup", "b SyncGroup", "m1 beat instance=i1", "b Heartbeat", "m1 beat instance=i1 owns=foo:0-2",
         "b Heartbeat", "d look",
     ),
+    "a-replacement-between-the-rebalances-of-a-cooperative-plan": (
+        *BEGIN, classic("b"), "b JoinGroup", "b JoinGroup", "b SyncGroup plan=b:[foo:0-5]", classic("a"),
+        "a JoinGroup instance=i1", "b' Heartbeat", again("b", "foo:0-5"), "b SyncGroup plan=b:[foo:0-2]",
+        "a SyncGroup instance=i1", "m1 beat join foo instance=i1", "d look", "b Heartbeat", "m1 beat instance=i1",
+        "d look",
+    ),
+    "an-old-join-is-read-after-a-newer-one": (
+        *BEGIN, "m1 beat join foo", "m2 beat join foo", "m1 beat", "m1 beat owns=foo:0-2", "m2' beat join foo",
+        "m2 beat", "m2 beat", "d look",
+    ),
     "a-replacement-while-another-waits": (
         *BEGIN, classic("a"), classic("b"), "m1 beat join foo instance=i1", "b JoinGroup", "b JoinGroup", "b SyncGroup",
         "b Heartbeat", "a JoinGroup instance=i1", "a SyncGroup instance=i1", "d look", "b Heartbeat", "+1s",

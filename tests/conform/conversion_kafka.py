@@ -49,6 +49,7 @@ EXPLAINED: dict[str, str] = {
     "bidirectional/a-replacement-while-another-waits": "D23",
     "bidirectional/classic-describe-of-a-mixed-group": "D24",
     "bidirectional/a-replacement-by-a-consumer-while-another-waits": "D25",
+    "bidirectional/a-replacement-between-the-rebalances-of-a-cooperative-plan": "D25",
     "bidirectional/too-large-for-a-consumer-group": "D25",
     "bidirectional/too-large-and-all-at-rest": "D22",
     "upgrade/the-last-consumer-leaves": "D22",
