@@ -18,6 +18,7 @@ from rota.model.consumer.data import (
     Member,
     holder,
     metadata,
+    staying,
 )
 from rota.model.consumer.heartbeat import found, is_target_due, settle, stepped
 from rota.model.consumer.queue import is_writing, wait
@@ -146,7 +147,7 @@ def _owes_join(s: State, group_id: str, member: Member) -> State:
 def _heartbeat(s: State, ticket: int, r: Heartbeat) -> State:
     """Heartbeat, which waits for no append (§18.4)."""
     group = s.consumers[r.group_id or ""]
-    member, error = _member(group, r)
+    member, error = _member(staying(group, s.appends), r)
     if member is None:
         return emit(s, HeartbeatAnswer(ticket, error))
     s = arm_session(s, group.group_id, member.member_id)

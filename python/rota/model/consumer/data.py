@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rota.model.answers import DeleteAnswer, JoinAnswer, LeaveAnswer
     from rota.model.requests import Protocols, Submit
     from rota.model.state import Group as ClassicGroup
+    from rota.model.state import InFlight
 
 STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
 LEAVES, IS_AWAY = -1, -2
@@ -200,6 +201,13 @@ def without_members(group: Group, gone: Iterable[str]) -> Group:
     """The group without these members (§8.2)."""
     left = {member_id: each for member_id, each in group.members.items() if member_id not in set(gone)}
     return replace(group, members=left)
+
+
+def staying(group: Group, appends: Iterable[InFlight]) -> Group:
+    """The group without the members that leave it with a change of protocol, which is not durable yet (§17.2)."""
+    writes = [each.what for each in appends if each.group_id == group.group_id]
+    changes = [what.downgrade for what in writes if isinstance(what, ConsumerWrite) and what.downgrade]
+    return without_members(group, [one for change in changes for one in change.gone])
 
 
 def holder(group: Group, instance_id: str | None) -> Member | None:

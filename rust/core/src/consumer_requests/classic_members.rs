@@ -221,6 +221,10 @@ impl Coordinator {
         if group.is_gone() && group.write.is_none() {
             return None;
         }
+        let named = instance_id.and_then(|id| group.instance(id)).map_or(member_id, |owner| owner);
+        if group.is_leaving(named) {
+            return Some(ErrorCode::UnknownMemberId);
+        }
         let id = match group.classic_member(member_id, instance_id) {
             Ok(id) => id,
             Err(error) => return Some(error),

@@ -439,6 +439,20 @@ fn a_consumer_whose_session_expires_takes_the_group_back_to_the_classic_protocol
 }
 
 #[test]
+fn a_member_that_leaves_with_a_downgrade_is_unknown_at_once() {
+    let mut g = scene(settings(0), PAIR);
+    g.send(&join("m1", FOO));
+    let gone = ["m1", "B"].map(|member_id| LeaveIdentity { member_id, instance_id: None, reason: None });
+    let leave = LeaveGroup { version: 5, group_id: Some("g"), members: &gone };
+    let leaving = g.submit(Request::LeaveGroup(leave));
+    let beats = ["A", "B"].map(|member_id| g.submit(heartbeat_of(member_id, None, 2)));
+    assert_eq!(beats.map(|ticket| g.effects.answers[&ticket].clone()), ["27", "25"]);
+    g.fail(ErrorCode::NotLeaderOrFollower);
+    assert_eq!(g.effects.answers[&leaving], "16: ");
+    assert_eq!(heartbeat(&mut g, "B", None, 2), "27", "the batch was refused, so it is a member again");
+}
+
+#[test]
 fn what_waits_for_a_downgrade_finds_the_classic_group() {
     let mut g = mixed(settings(0));
     g.begin(&beat("m1", -1));
