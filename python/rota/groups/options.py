@@ -79,7 +79,9 @@ def connected(
 
         from rota.groups.cluster import Cluster
     except ImportError:
-        raise misused("`rota groups` needs the kafka-python client, 3.0 or newer: pip install 'rota[groups]'") from None
+        raise misused(
+            "a connection to a broker needs the kafka-python client, 3.0 or newer: pip install 'rota[groups]'"
+        ) from None
     from rota.groups.properties import read_config, setting
 
     known = KafkaAdminClient.DEFAULT_CONFIG
