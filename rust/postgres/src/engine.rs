@@ -13,7 +13,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 use crate::{
     failure::Failure,
     line::{Line, Shared},
-    load::{Loader, Spare},
+    load::{self, Spare},
     requests::{Fenced, Small, append, chunk, fenced, fenced_answer, small, small_answer, usage},
     schema::{self, PrepareError, Prepared},
     session::Session,
@@ -221,12 +221,12 @@ impl PostgresEngine {
         loop {
             // Others wait for their turn as long as it takes. A load that is given up ends its connection.
             let _turn = load.turns.acquire().await.map_err(|_closed| Failure::Timeout)?;
-            let loader = Loader::new(shared, load.take()).await?;
+            let session = load::connection(shared, load.take()).await?;
             let under_way = loads.begin(read.partition);
-            let ended = loader.read(history, read, within, &under_way).await;
-            match confirmed(&loader.session, ended) {
+            let ended = load::read(&session, history, read, within, &under_way).await;
+            match confirmed(&session, ended) {
                 Ok(answer) => {
-                    load.keep(loader.done());
+                    load.keep(session);
                     return Ok(answer);
                 }
                 Err(Failure::Timeout) if within < ROW_MAX => {

@@ -9,7 +9,6 @@ use std::{
 use rota_cluster::Endpoint;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    runtime::Handle,
     sync::Notify,
     task::JoinHandle,
     time::timeout,
@@ -131,10 +130,8 @@ impl Session {
 
     /// Asks the database to stop what it does for this session, so that nothing piles up in a database that hangs.
     pub fn cancel(&self) {
-        // A process that ends asks for nothing: then the database ends the statement after its time.
-        let Ok(runtime) = Handle::try_current() else { return };
         let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
-        runtime.spawn(async move {
+        tokio::spawn(async move {
             let cancelled = async {
                 match tls {
                     None => cancel.cancel_query(NoTls).await,
