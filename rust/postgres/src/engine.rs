@@ -75,7 +75,7 @@ struct Inner {
     /// Snapshots and checks: no chunk delays a beat.
     bulk: Line,
     /// Connections of their own for loads: another request would wait for a load, and end it as too slow.
-    load: Spare,
+    spare: Spare,
     /// What loads have so far.
     loads: Loads,
     /// Appends.
@@ -111,8 +111,8 @@ impl PostgresEngine {
         let lanes = (0..shared.config.lanes.max(1)).map(|_| line(Isolation::Snapshot)).collect();
         let (control, bulk) = (line(Isolation::EachStatement), line(Isolation::Snapshot));
         let (views, _) = watch::channel(None);
-        let (load, loads) = (Spare::default(), Loads::default());
-        let inner = Inner { shared, control, bulk, load, loads, lanes, views, watch: std::sync::Mutex::default() };
+        let (spare, loads) = (Spare::default(), Loads::default());
+        let inner = Inner { shared, control, bulk, spare, loads, lanes, views, watch: std::sync::Mutex::default() };
         let engine = PostgresEngine { inner: Arc::new(inner) };
         let meta = match engine.image().await {
             Ok(view) => view.meta,
@@ -216,17 +216,17 @@ impl PostgresEngine {
     /// Loads a partition. A row that does not come in time has more time in the next attempt: the time grows until a load
     /// on a database that is that slow ends.
     async fn load(&self, history: HistoryId, read: &Read) -> Result<Answer, Failure> {
-        let Inner { shared, load, loads, .. } = &*self.inner;
+        let Inner { shared, spare, loads, .. } = &*self.inner;
         let mut within = shared.config.timeout;
         loop {
             // Others wait for their turn as long as it takes. A load that is given up ends its connection.
-            let _turn = load.turns.acquire().await.map_err(|_closed| Failure::Timeout)?;
-            let session = load::connection(shared, load.take()).await?;
+            let _turn = spare.turns.acquire().await.map_err(|_closed| Failure::Timeout)?;
+            let session = load::connection(shared, spare.take()).await?;
             let under_way = loads.begin(read.partition);
             let ended = load::read(&session, history, read, within, &under_way).await;
             match confirmed(&session, ended) {
                 Ok(answer) => {
-                    load.keep(session);
+                    spare.keep(session);
                     return Ok(answer);
                 }
                 Err(Failure::Timeout) if within < ROW_MAX => {

@@ -135,10 +135,17 @@ fn loads_of_a_slow_database_end_beside_other_requests() {
     });
 }
 
+/// A session with a lock that loads wait for.
+async fn locked(config: &Config) -> Session {
+    let session = Session::of_cluster(config, Isolation::EachStatement).await.expect("a session");
+    session.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+    session
+}
+
 /// Waits until so many sessions wait for a lock.
-async fn until_waiting(server: &Server, count: &str, limit: Duration) {
+async fn until_waiting(server: &Server, count: u32, limit: Duration) {
     let began = Instant::now();
-    while server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != count {
+    while server.waiting() != count {
         assert!(began.elapsed() < limit, "{count} sessions that wait for a lock expected");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -152,15 +159,14 @@ fn a_load_that_is_given_up_while_it_waits_for_a_lock_ends_in_the_database() {
         let config = config(&[&server]);
         let engine = open(&config).await;
         let history = history(&engine).await;
-        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
-        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let other = locked(&config).await;
         let (loading, partition) = (engine.clone(), PartitionId(0));
         let request = Request { history, body: Body::Read(Read { partition }) };
         let load = tokio::spawn(async move { loading.call(&request).await });
-        until_waiting(&server, "1", PATIENCE).await;
+        until_waiting(&server, 1, PATIENCE).await;
         assert_eq!(engine.loaded_bytes(partition), Some(0));
         load.abort();
-        until_waiting(&server, "0", WITHIN).await;
+        until_waiting(&server, 0, WITHIN).await;
         assert_eq!(engine.loaded_bytes(partition), None);
         other.ask("ROLLBACK;").await.expect("the lock goes");
         let again = call(&engine, history, Body::Read(Read { partition })).await;
@@ -175,8 +181,7 @@ fn a_load_of_a_server_that_is_killed_ends_in_the_database() {
         let server = Server::start(&[]);
         let config = config(&[&server]);
         let history = history(&open(&config).await).await;
-        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
-        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let _lock = locked(&config).await;
         let (kill, killed) = tokio::sync::oneshot::channel::<()>();
         let process = std::thread::spawn(move || {
             run(|| async {
@@ -185,17 +190,17 @@ fn a_load_of_a_server_that_is_killed_ends_in_the_database() {
                     let request = Request { history, body: Body::Read(Read { partition: PartitionId(0) }) };
                     engine.call(&request).await
                 };
-                // The runtime ends with this, so that nothing that a dropped load asks for is sent.
+                // The runtime ends with this, and its connections, as those of a process do.
                 tokio::select! {
                     loaded = load => panic!("{loaded:?}"),
                     _ = killed => {}
                 }
             });
         });
-        until_waiting(&server, "1", PATIENCE).await;
+        until_waiting(&server, 1, PATIENCE).await;
         kill.send(()).expect("the load waits");
         process.join().expect("a load that waits");
-        until_waiting(&server, "0", WITHIN).await;
+        until_waiting(&server, 0, WITHIN).await;
     });
 }
 
@@ -207,8 +212,7 @@ fn a_load_does_not_wait_for_another_one() {
         let config = config(&[&server]);
         let engine = open(&config).await;
         let history = history(&engine).await;
-        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
-        other.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
+        let other = locked(&config).await;
         let loads: Vec<_> = (0..3)
             .map(|partition| {
                 let (engine, partition) = (engine.clone(), PartitionId(partition));
@@ -216,7 +220,7 @@ fn a_load_does_not_wait_for_another_one() {
                 tokio::spawn(async move { engine.call(&request).await })
             })
             .collect();
-        until_waiting(&server, "2", PATIENCE).await;
+        until_waiting(&server, 2, PATIENCE).await;
         other.ask("ROLLBACK;").await.expect("the lock goes");
         for load in loads {
             let loaded = load.await.expect("a load");

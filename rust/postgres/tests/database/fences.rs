@@ -97,8 +97,7 @@ fn after_a_claim_no_append_of_an_earlier_owner_is_written() {
 
 /// Waits until so many sessions wait for locks, or the work is done.
 async fn until_waiting<T>(server: &Server, count: u32, work: &tokio::task::JoinHandle<T>) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    while !work.is_finished() && server.sql(waiting).parse::<u32>().expect("a number") < count {
+    while !work.is_finished() && server.waiting() < count {
         tokio::task::yield_now().await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

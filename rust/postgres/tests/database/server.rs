@@ -229,6 +229,12 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
+    /// How many sessions wait for locks.
+    pub fn waiting(&self) -> u32 {
+        let waiting = self.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+        waiting.parse().expect("a number")
+    }
+
     /// Where clients find it.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint { host: "127.0.0.1".to_owned(), port: self.port }
