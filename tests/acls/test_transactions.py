@@ -30,6 +30,7 @@ def commit(server: rota.Server) -> None:
     producer.init_transactions(WITHIN_S)
     producer.begin_transaction()
     producer.produce(TOPIC, value="v", partition=0)
+    producer.flush(WITHIN_S)  # a refusal is known before the offsets are sent
     consumer = Consumer(config | {"group.id": GROUP})
     producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 1)], consumer.consumer_group_metadata(), WITHIN_S)
     producer.commit_transaction(WITHIN_S)
