@@ -58,6 +58,8 @@ SETTINGS = {
     Format.delta: {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Instead of 50 tasks whenever the list of a table's files is read: a batch adds a file for each day.
+        "spark.databricks.delta.snapshotPartitions": "2",
     }
 }
 
