@@ -70,7 +70,8 @@ pub struct Client {
     pub kept: Partitions,
     /// A downgrade or a join phase without it has made its generation old: its next request is refused.
     pub is_fenced: bool,
-    /// Its member was removed or fenced, and no answer has said so. It may have joined again under the same id.
+    /// Its member was removed or fenced, or its generation is lost, and no answer has said so. It may have joined again under
+    /// the same id.
     pub was_removed: bool,
     /// Of a classic client.
     pub phase: Phase,

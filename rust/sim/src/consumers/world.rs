@@ -308,6 +308,7 @@ impl World {
                 in_flight.iter().filter(|_| kept).for_each(|(_, records)| self.store(records));
                 self.clients.iter_mut().for_each(|client| client.waits = None);
                 self.core = self.loaded(true);
+                self.note_lost_generations();
             }
             Event::Create => {
                 self.topics += 1;
@@ -355,6 +356,14 @@ impl World {
         let generation = self.core.project(GROUP).map_or(0, |group| group.generation);
         let known = self.clients.iter_mut().filter(|known| known.speaks == Speaks::Classic);
         known.for_each(|known| known.is_fenced = known.epoch.is_some_and(|epoch| epoch < generation));
+    }
+
+    /// The log has no generation before its plan. The next join phase gives the number of one that is lost to another,
+    /// in which the clients of the lost one are not fenced.
+    fn note_lost_generations(&mut self) {
+        let Some(group) = self.core.project(GROUP).filter(|_| self.is_classic()) else { return };
+        let known = self.clients.iter_mut().filter(|known| known.speaks == Speaks::Classic);
+        known.for_each(|known| known.was_removed |= known.epoch.is_some_and(|epoch| epoch > group.generation));
     }
 
     /// A classic client that has joined once joins again under its old id, also if its member is gone.
