@@ -191,6 +191,51 @@ fn a_removed_member_that_joins_again_counts_from_its_assignment_on() {
     assert!(!world.clients[0].was_removed && world.clients[0].holds().is_empty());
 }
 
+/// The log has no generation before its plan. One that a crash loses is given again, and a static member that knows it is
+/// not refused in it (docs/exploration.md).
+#[test]
+fn a_generation_that_a_crash_loses_is_given_again() {
+    let way = [
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Crash(false),
+        Event::Restart(1, Speaks::Classic),
+        Event::Ask(1, Ask::ClassicJoin, Fate::Answered),
+        Event::Fire(2, "Join"),
+        Event::Ask(1, Ask::ClassicSync, Fate::Answered),
+    ];
+    let mut world = cooperative(&named("static-conversion"), &way);
+    assert_eq!(world.clients[0].epoch, world.clients[1].epoch);
+    assert!(world.is_member(0) && world.clients[0].was_removed && !world.clients[1].was_removed);
+    assert!(world.clients[0].holds().is_superset(&world.clients[1].holds()));
+    world.apply(Event::Ask(0, Ask::ClassicSync, Fate::Answered));
+    assert!(!world.clients[0].was_removed && world.clients[0].holds().is_disjoint(&world.clients[1].holds()));
+}
+
+/// A member that the log keeps has not lost what it had: it commits for that with the epoch that it knows (C11).
+#[test]
+fn a_removal_that_the_log_refuses_takes_nothing_from_a_member() {
+    let way = [
+        Event::Ask(0, Ask::Join(1), Fate::Answered),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::End(None),
+        Event::Fire(2, "ConsumerSession"),
+        Event::Ask(0, Ask::Beat, Fate::Answered),
+        Event::End(None),
+        Event::End(None),
+        Event::Crash(true),
+    ];
+    let mut world = World::new(&named("held-appends"));
+    for event in way {
+        world.apply(event);
+    }
+    let kept = world.clients[0].kept.clone();
+    assert!(!kept.is_empty());
+    world.apply(Event::Fire(0, "ConsumerSession"));
+    assert!(!world.is_member(0) && world.clients[0].kept.is_empty());
+    world.apply(Event::End(Some(ErrorCode::NotEnoughReplicas)));
+    assert!(world.is_member(0) && world.clients[0].kept == kept);
+}
+
 /// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached
 /// or has a reason, and the smallest bounds are seen whole. The page has the figures.
 #[test]

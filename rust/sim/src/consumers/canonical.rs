@@ -221,6 +221,8 @@ fn put_client(world: &World, client: usize, put_id: &mut dyn FnMut(&Arc<str>), i
     (known.topics, standing_of(world, client)).hash(into);
     let places: [&Partitions; 3] = [&known.owned, &known.told, &known.kept];
     places.hash(into);
+    let before = world.kept_before.get(client);
+    before.map(|(epoch, kept)| (*epoch == known.epoch).then_some(kept)).hash(into);
     committable(world, client).hash(into);
     match &known.phase {
         Phase::Out => 0_u8.hash(into),

@@ -139,9 +139,14 @@ pub struct World {
     pub topics: usize,
     /// The bounds.
     pub bounds: Arc<Bounds>,
+    /// Of each client its epoch and what it had kept when the append that ends next began; without one: nothing.
+    pub kept_before: Vec<Kept>,
     written: u64,
     tickets: u64,
 }
+
+/// The epoch that a client knows, and what it has kept since its member had that.
+pub type Kept = (Option<i32>, Partitions);
 
 /// The client that a member id belongs to, and which of its ids that is.
 pub fn owner_of(member_id: &str) -> (usize, u8) {
@@ -159,6 +164,7 @@ impl World {
             log: Arc::default(),
             topics: bounds.topics - usize::from(bounds.patterns),
             bounds: Arc::clone(bounds),
+            kept_before: Vec::new(),
             written: 0,
             tickets: 0,
         };
@@ -282,6 +288,10 @@ impl World {
         let mut effects = Effects::default();
         let mut fate = Fate::Answered;
         let revoked = self.revoked();
+        if matches!(event, Event::End(Some(_)) | Event::Crash(false)) {
+            self.keep_what_was_kept();
+        }
+        let (ends_next, kept) = (self.ends_next(), self.kept());
         match event {
             Event::Ask(client, ask, of_it) => {
                 fate = of_it;
@@ -326,6 +336,9 @@ impl World {
             self.take(&mut effects, &mut told);
         }
         self.note_what_is_kept(&revoked);
+        if self.ends_next() != ends_next {
+            self.kept_before = self.ends_next().map_or_else(Vec::new, |_| kept);
+        }
         self.note_who_was_removed();
         if self.is_classic() {
             self.fence_clients();
@@ -398,6 +411,23 @@ impl World {
                 self.clients[client].kept = held;
             } else {
                 self.clients[client].kept.retain(|partition| held.contains(partition));
+            }
+        }
+    }
+
+    fn ends_next(&self) -> Option<AppendId> {
+        self.in_flight.first().map(|(append_id, _)| *append_id)
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        self.clients.iter().map(|known| (known.epoch, known.kept.clone())).collect()
+    }
+
+    /// What an append took from a member, it has had all along if the append fails.
+    fn keep_what_was_kept(&mut self) {
+        for (known, (epoch, kept)) in self.clients.iter_mut().zip(std::mem::take(&mut self.kept_before)) {
+            if known.epoch == epoch {
+                known.kept = kept;
             }
         }
     }
