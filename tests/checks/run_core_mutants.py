@@ -97,6 +97,8 @@ def main() -> int:
     print(f"{len(mutants)} mutants, {len(together)} of them in one build", flush=True)
     looking = programs()
     survivors, noticed = run(together, looking, options.workers)
+    # What is built alone takes an hour.
+    print("so far these survive:", *(each.name for each in survivors), sep="\n  ", flush=True)
     limits = {program.name: program.limit_s for program in looking}
     for mutant in (each for each in mutants if each not in together):
         by = alone(mutant, limits)
@@ -170,7 +172,8 @@ def _built(*words: str) -> list[tuple[str, Path]]:
     done = cargo(COPY, *words)
     if done.returncode:
         raise BuildError(done.stderr + done.stdout[-2000:])
-    told = [(each, each.get("executable")) for each in entries(done) if "target" in each]
+    # A warning names a target, too.
+    told = [(each, each.get("executable")) for each in entries(done) if "profile" in each]
     if words[0] == "test":
         told = [(each, path) for each, path in told if each["profile"]["test"]]
     modules = [(each, each["filenames"][0]) for each, _ in told if each["target"]["crate_types"] == ["cdylib"]]
