@@ -40,6 +40,10 @@ impl Running<'_> {
         };
         let mut asked = std::mem::take(&mut self.confirmations.waiting);
         asked.retain(|(needed, done)| !done.is_closed() && needed.iter().all(|each| token_of(each).is_some()));
+        // An empty round would be over while the next one is under way, whose reads it would be taken for.
+        if asked.is_empty() {
+            return;
+        }
         let partitions: Needed = asked.iter().flat_map(|(needed, _)| needed).copied().collect();
         let mut checks = JoinSet::new();
         for (partition, epoch) in partitions {
