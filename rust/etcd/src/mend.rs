@@ -44,7 +44,8 @@ impl EtcdEngine {
     /// Shrinks a member's file. The member answers nothing meanwhile.
     pub async fn defragment(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         let shared = self.shared();
-        let (connection, _) = shared.connect(endpoint).await?;
+        let connected = timeout(shared.config.timeout, shared.connect(endpoint)).await;
+        let (connection, _) = connected.unwrap_or(Err(Failure::Timeout))?;
         let path = "/etcdserverpb.Maintenance/Defragment";
         let defragmented = timeout(REWRITE, shared.unary(&connection, path, &DefragmentRequest {})).await;
         defragmented.unwrap_or(Err(Failure::Timeout)).map(|DefragmentResponse {}| ())
@@ -78,25 +79,38 @@ impl EtcdEngine {
     }
 
     /// Gives space back: forgets everything before `revision`, defragments one member after the other, the leader last,
-    /// and disarms. `tell` hears of each step.
+    /// and disarms. `tell` hears of each step. Where a member cannot be defragmented, the others are, and alarms are
+    /// disarmed all the same: what was compacted has room in its file.
     pub async fn mend(&self, revision: Revision, mut tell: impl FnMut(&str)) -> Result<(), Failure> {
         self.compact(revision).await?;
         tell(&format!("compacted revisions before {}", revision.0));
         let mut members = self.members().await;
         members.sort_by_key(|member| member.status.as_ref().is_ok_and(|status| status.leads));
+        let mut result = Ok(());
         for member in members {
-            match member.status {
-                Ok(before) => {
-                    self.defragment(&member.endpoint).await?;
-                    let after = space::of_member(self.shared(), &member.endpoint).await?;
-                    let (before, after) = (before.used.file_bytes, after.used.file_bytes);
-                    tell(&format!("defragmented {}: {before} to {after} bytes", member.endpoint));
+            let before = match member.status {
+                Ok(status) => status.used.file_bytes,
+                Err(failure) => {
+                    tell(&format!("left {} alone: {failure}", member.endpoint));
+                    continue;
                 }
-                Err(failure) => tell(&format!("left {} alone: {failure}", member.endpoint)),
+            };
+            match self.shrunk(&member.endpoint).await {
+                Ok(after) => tell(&format!("defragmented {}: {before} to {after} bytes", member.endpoint)),
+                Err(failure) => {
+                    tell(&format!("could not defragment {}: {failure}", member.endpoint));
+                    result = result.and(Err(failure));
+                }
             }
         }
         self.disarm().await?;
         tell("disarmed alarms for space");
-        Ok(())
+        result
+    }
+
+    /// Defragments a member. Returns the bytes of its file.
+    async fn shrunk(&self, endpoint: &Endpoint) -> Result<u64, Failure> {
+        self.defragment(endpoint).await?;
+        Ok(space::of_member(self.shared(), endpoint).await?.used.file_bytes)
     }
 }
