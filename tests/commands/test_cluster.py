@@ -23,6 +23,7 @@ from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
 from rota.cluster import Cluster
+from rota.cluster.looking import Image, Node, Partition, troubles
 from tests.clients.eventually import eventually
 
 pytestmark = [
@@ -71,6 +72,19 @@ class Scene:
         """How many partitions each node owns."""
         rows = self.done("describe")["nodes"]
         return {row["node_id"]: row["partitions"] for row in rows}
+
+    def is_well(self) -> None:
+        """Waits until nothing is left to look at: partitions of transactions have owners, too."""
+        eventually(
+            lambda: self.run("status").stdout.endswith("OK\n"),
+            WITHIN_S,
+            "status is OK",
+            lambda: self.run("status").stdout,
+        )
+
+    def alive(self) -> list[int]:
+        """The nodes that live, whatever is moving."""
+        return [row["node_id"] for row in self.done("describe")["nodes"] if row["is_alive"]]
 
     def settle(self, wanted: Callable[[dict[int, int]], bool]) -> None:
         eventually(lambda: wanted(self.owned()), WITHIN_S, "partitions are owned", lambda: repr(self.owned()))
@@ -135,6 +149,7 @@ def two_servers(scene: Scene) -> Iterator[None]:
             scene.start(node_id)
             _joined(scene, node_id)
         scene.settle(lambda owned: sum(owned.values()) == PARTITIONS)
+        scene.is_well()
         yield
     finally:
         for server in scene.servers.values():
@@ -229,10 +244,10 @@ def test_a_silent_node_is_named_and_forgotten_and_comes_back(scene: Scene) -> No
     assert "node 2 leads topics, whose messages only it has: mine" in leads.stderr
     assert scene.done("forget", "2", "--force") == {"node": 2, "led_topics": ["mine"]}
     assert scene.done("status")["nodes"] == 1
-    assert scene.run("status").stdout.endswith("OK\n")
+    scene.is_well()
     scene.start(2)
     _joined(scene, 2)
-    assert scene.done("status")["alive"] == [1, 2]
+    assert scene.alive() == [1, 2]
 
 
 def test_a_forgotten_node_that_was_only_silent_introduces_itself_again(etcd: Etcd, on_etcd: Scene) -> None:
@@ -267,6 +282,16 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
         finally:
             for server in scene.servers.values():
                 server.kill()
+
+
+@pytest.mark.parametrize("of_transactions", [False, True])
+def test_a_partition_without_an_owner_that_lives_is_no_good_status(of_transactions: bool) -> None:
+    held, lost = (Partition(0, owner, 1, True, owner, None, None) for owner in (1, 2))
+    node = Node(1, [], "", "serving", False, 0, None)
+    rows = ([held], [lost]) if of_transactions else ([lost], [held])
+    image = Image("h", 1, 1, "c", TTL_MS, {1: node}, rows[0], {}, rows[1])
+    what = "partitions of transactions" if of_transactions else "partitions"
+    assert troubles(image, {1: True}, "etcd", [], []) == [f"1 of 1 {what} have no owner that lives"]
 
 
 @pytest.fixture
@@ -371,7 +396,7 @@ def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
 
 def test_a_wrong_prefix_is_answered_with_those_that_exist(etcd: Etcd, on_etcd: Scene) -> None:
     url = etcd.url("tests/none")
-    assert on_etcd.done("status")["alive"] == [1, 2]
+    assert on_etcd.alive() == [1, 2]
     ended = CliRunner().invoke(app, ["cluster", "status", "--engine", url])
     assert ended.exit_code == exits.NOT_FOUND
     assert ended.stderr.startswith(f"rota: engine {url}: no cluster has this prefix; there are /tests/")
@@ -564,7 +589,7 @@ def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: P
         try:
             scene.start(1)
             _joined(scene, 1)
-            assert scene.done("status")["alive"] == [1]
+            assert scene.alive() == [1]
             scene.options = [*tls, *login, at["wrong"]]
             refused = scene.run("status")
             assert refused.exit_code == exits.UNREACHABLE
@@ -575,9 +600,7 @@ def test_an_etcd_with_tls_and_users_is_used_by_servers_and_operators(tmp_path: P
             assert "s3cret" not in repr(access) + repr(scene.servers[1].cluster())
             scene.options = [*tls, *login, at["password"]]
             with serving(scene, 2, tmp_path) as log:
-                eventually(
-                    lambda: scene.done("status")["alive"] == [1, 2], WITHIN_S, "node 2 has joined", log.read_text
-                )
+                eventually(lambda: scene.alive() == [1, 2], WITHIN_S, "node 2 has joined", log.read_text)
             assert "s3cret" not in log.read_text()
         finally:
             for server in scene.servers.values():

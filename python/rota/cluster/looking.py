@@ -205,9 +205,10 @@ def troubles(
         lines.append(f"{kind} {by_id.get(member_id, f'member {member_id:x}')} raised {alarm}: {what.get(alarm, '')}")
     if found.cluster_id is None:
         lines.append("no server has begun this cluster; if an import was interrupted, run `rota cluster import` again")
-    unowned = [row.partition for row in found.partitions if not (row.is_held and alive.get(row.owner or 0))]
-    if unowned:
-        lines.append(f"{len(unowned)} of {len(found.partitions)} partitions have no owner that lives")
+    for rows, what_they_are in ((found.partitions, "partitions"), (found.transactions, "partitions of transactions")):
+        unowned = sum(not (row.is_held and alive.get(row.owner or 0)) for row in rows)
+        if unowned:
+            lines.append(f"{unowned} of {len(rows)} {what_they_are} have no owner that lives")
     for row, topic in found.unserved():
         lines.append(unserved_line(row, topic))
     for node_id, lives in alive.items():
