@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::{
     failure::Failure,
     session::Session,
@@ -23,8 +25,22 @@ pub struct Shared {
     pub config: Config,
     trouble: Mutex<Option<String>>,
     durability: Mutex<Option<Durability>>,
-    /// The pause before the next attempt to connect; `None`: the last one succeeded.
-    pause: tokio::sync::Mutex<Option<Duration>>,
+    /// `None`: the last attempt to connect succeeded.
+    failing: tokio::sync::Mutex<Option<Failing>>,
+}
+
+/// Attempts to connect fail.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    pause: Duration,
+    /// When the next attempt begins.
+    until: Instant,
+}
+
+impl Failing {
+    fn since_now(pause: Duration) -> Failing {
+        Failing { pause, until: Instant::now() + pause }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -34,8 +50,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Shared {
     /// Of an engine to which nothing was sent yet.
     pub fn new(config: Config) -> Arc<Shared> {
-        let (trouble, durability, pause) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Shared { config, trouble, durability, pause })
+        let (trouble, durability, failing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Shared { config, trouble, durability, failing })
     }
 
     /// Why the last call had no answer; `None` if it had one.
@@ -57,18 +73,22 @@ impl Shared {
     /// Connects to the host that takes writes. While this fails, as before a standby is promoted, one line tries at a time,
     /// and not at once again: the connections that a standby has are few.
     pub async fn connect(&self, isolation: Isolation) -> Result<Arc<Session>, Failure> {
-        let mut pause = self.pause.lock().await;
-        let Some(failed) = *pause else {
-            drop(pause);
+        let mut failing = self.failing.lock().await;
+        let Some(Failing { pause, until }) = *failing else {
+            drop(failing);
             let session = self.attempt(isolation).await;
             if session.is_err() {
-                self.pause.lock().await.get_or_insert(PAUSE_MIN);
+                self.failing.lock().await.get_or_insert(Failing::since_now(PAUSE_MIN));
             }
             return session;
         };
-        tokio::time::sleep(failed).await;
+        // A caller that has no time left ends this here or in the attempt. The pause is not that caller's: the next one waits
+        // for the rest of it.
+        sleep_until(until).await;
+        let pause = PAUSE_MAX.min(pause * 2);
+        *failing = Some(Failing::since_now(pause));
         let session = self.attempt(isolation).await;
-        *pause = session.is_err().then(|| PAUSE_MAX.min(failed * 2));
+        *failing = session.is_err().then(|| Failing::since_now(pause));
         session
     }
 
@@ -116,7 +136,9 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{Instant, timeout};
+    use std::collections::BTreeSet;
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -145,5 +167,21 @@ mod tests {
         }
         let most = LINES + (OUTAGE.as_millis() / PAUSE_MAX.as_millis()) as u32 + 5;
         assert!((10..=most).contains(&failed), "{failed} attempts, at most {most} expected");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_with_less_time_than_the_pause_connect_all_the_same() {
+        let config = Config::parse("postgres://rota@127.0.0.1:1/rota", None).expect("a URL");
+        let shared = Shared::new(config);
+        for _ in 0..10 {
+            assert!(shared.connect(Isolation::Snapshot).await.is_err());
+        }
+        // An attempt that its caller gives up puts the next one off, too.
+        let mut nexts = BTreeSet::new();
+        for _ in 0..20 {
+            let _too_short = timeout(PAUSE_MAX / 4, shared.connect(Isolation::Snapshot)).await;
+            nexts.insert(shared.failing.lock().await.expect("it fails").until);
+        }
+        assert!((4..=7).contains(&nexts.len()), "{} attempts in five pauses", nexts.len() - 1);
     }
 }
