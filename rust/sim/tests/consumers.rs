@@ -211,6 +211,24 @@ fn a_generation_that_a_crash_loses_is_given_again() {
     assert!(!world.clients[0].was_removed && world.clients[0].holds().is_disjoint(&world.clients[1].holds()));
 }
 
+/// A static member that has missed a join phase joins again, and still uses what another has got. It counts from its
+/// `SyncGroup` on in a classic group, too (docs/exploration.md).
+#[test]
+fn a_member_that_missed_a_join_phase_counts_from_its_assignment_on() {
+    let way = [
+        Event::Restart(1, Speaks::Classic),
+        Event::Ask(1, Ask::ClassicJoin, Fate::Answered),
+        Event::Fire(0, "Join"),
+        Event::Ask(1, Ask::ClassicSync, Fate::Answered),
+        Event::Ask(0, Ask::ClassicJoin, Fate::Answered),
+        Event::Ask(1, Ask::ClassicJoin, Fate::Answered),
+    ];
+    let world = cooperative(&named("static-conversion"), &way);
+    assert!(world.is_member(0) && world.clients[0].was_removed && !world.clients[1].was_removed);
+    assert_eq!(world.clients[0].epoch, world.clients[1].epoch);
+    assert!(!world.clients[0].holds().is_disjoint(&world.clients[1].holds()));
+}
+
 /// A member that the log keeps has not lost what it had: it commits for that with the epoch that it knows (C11).
 #[test]
 fn a_removal_that_the_log_refuses_takes_nothing_from_a_member() {

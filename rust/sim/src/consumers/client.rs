@@ -124,8 +124,8 @@ impl Client {
         *self = Client { speaks, second_id, ..Client::default() };
     }
 
-    /// What it makes of an answer, of a classic group or a consumer group.
-    pub fn hear(&mut self, asked: Asked, said: &Said, is_classic: bool) {
+    /// What it makes of an answer.
+    pub fn hear(&mut self, asked: Asked, said: &Said) {
         match (asked, said) {
             (Asked::Leave, _) => {}
             (_, Said::Beat(ErrorCode::None, epoch, assignment)) => {
@@ -136,8 +136,8 @@ impl Client {
             }
             (_, Said::Join(ErrorCode::None, generation, member_id, listed)) => {
                 (self.epoch, self.classic_id) = (Some(*generation), Arc::clone(member_id));
-                // The leader of a classic group goes by what it reports. A consumer group may have granted that to another.
-                self.was_removed |= self.is_fenced && !is_classic;
+                // What it reports may have been given to another in the generation that it has missed.
+                self.was_removed |= self.is_fenced;
                 self.is_fenced = false;
                 self.phase = Phase::Joined(listed.clone());
             }

@@ -355,8 +355,7 @@ impl World {
             let waits = |client: &usize| self.clients[*client].waits.is_some_and(|(waited, _)| waited == ticket);
             let whom = (0..self.clients.len()).find(waits).and_then(|client| {
                 let (_, asked) = self.clients[client].waits.take()?;
-                let is_classic = self.group().is_none();
-                self.clients[client].hear(asked, &said, is_classic);
+                self.clients[client].hear(asked, &said);
                 Some((client, asked))
             });
             told.answers.push((whom, said));
