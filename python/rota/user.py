@@ -16,6 +16,9 @@ from rota import _rota
 from rota.exits import MISUSED, NOT_FOUND, fail
 from rota.system import keep_owner_and_mode
 
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+CREDENTIAL_WORDS = 3
+
 app = typer.Typer(
     help="Manage the users file of rota serve: add, list, remove.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -93,15 +96,21 @@ def user_of(line: str) -> str | None:
 
 
 def lines_of(file: Path, *, must_exist: bool = True) -> list[str]:
-    """The lines of a users file."""
+    """The lines of a users file. Another file is refused, so that no command changes it."""
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         if must_exist:
             fail(MISUSED, f"there is no file `{file}`: `rota user add {file} NAME` creates it")
         return []
     except (OSError, UnicodeDecodeError) as error:
         fail(MISUSED, f"cannot read `{file}`: {error.strerror if isinstance(error, OSError) else 'it is no text'}")
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if user_of(line) is not None and (len(words) != CREDENTIAL_WORDS or words[1] not in MECHANISMS):
+            expected = f"expected a name, {' or '.join(MECHANISMS)}, and a credential"
+            fail(MISUSED, f"`{file}` is no users file: line {number}: {expected}")
+    return lines
 
 
 def password_of(name: str, file: Path | None) -> str:

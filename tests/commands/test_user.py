@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner, Result
 
 import rota
+from rota import exits
 from rota.cli import app
 
 from .test_serve import serving
@@ -101,3 +102,17 @@ def test_a_server_admits_the_users_of_its_file(file: Path) -> None:
             "sasl.password": "secret",
         }
         assert list(AdminClient(config).list_topics(timeout=30).topics) == ["__consumer_offsets"]
+
+
+@pytest.mark.parametrize(
+    "words", [("add", "{file}", "eve"), ("list", "{file}"), ("remove", "{file}", "security.protocol=SSL")]
+)
+def test_a_file_of_something_else_is_refused_and_stays(tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# of a client\nsecurity.protocol=SSL\n")
+    done = user(*(word.format(file=file) for word in words), typed="x\n")
+    assert done.exit_code == exits.MISUSED
+    assert done.stderr == (
+        f"rota: `{file}` is no users file: line 2: expected a name, SCRAM-SHA-256 or SCRAM-SHA-512, and a credential\n"
+    )
+    assert file.read_text() == "# of a client\nsecurity.protocol=SSL\n"
