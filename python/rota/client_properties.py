@@ -114,6 +114,12 @@ def token_file(where: str, url: str) -> Path:
     return path
 
 
+def check_protocol(where: str, name: str, value: str) -> None:
+    """Refuse a security protocol that there is not. Raises PropertyError."""
+    if name == PROTOCOL and value not in SECURITY_PROTOCOLS:
+        raise PropertyError(f"{where}: {PROTOCOL} is `{value}`: give one of {', '.join(SECURITY_PROTOCOLS)}")
+
+
 def check_store(where: str, name: str, value: str) -> None:
     """Refuse Java keystores. Raises PropertyError."""
     if name in STORE_TYPES and value.upper() != "PEM":
@@ -171,8 +177,7 @@ class ClientSecurity:
         for place, name, value in entries:
             _check_name(place, name)
             check_store(place, name, value)
-            if name == PROTOCOL and value not in SECURITY_PROTOCOLS:
-                raise PropertyError(f"{place}: {PROTOCOL} is `{value}`: give one of {', '.join(SECURITY_PROTOCOLS)}")
+            check_protocol(place, name, value)
             if name == MECHANISM and value not in MECHANISMS:
                 raise PropertyError(f"{place}: {MECHANISM} is `{value}`: give one of {', '.join(MECHANISMS)}")
             found[name] = value

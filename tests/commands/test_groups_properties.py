@@ -28,7 +28,8 @@ JOINED_WITHIN_S = 10.0
 
 
 def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
+    file, ca = tmp_path / "client.properties", tmp_path / "ca.pem"
+    ca.touch()
     file.write_text(
         "# a comment\n! another\n\n"
         "security.protocol=SASL_SSL\n"
@@ -36,7 +37,7 @@ def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
         '    username="ana" password="p=w\\u0064;";\n'
         "ssl.truststore.type=PEM\n"
-        "ssl.truststore.location=/etc/ca.pem\n"
+        f"ssl.truststore.location={ca}\n"
         "ssl.endpoint.identification.algorithm=\n"
         "request.timeout.ms 1500\n"
         "group.id=whatever\n"
@@ -46,7 +47,7 @@ def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_plain_username": "ana",
         "sasl_plain_password": "p=wd;",
-        "ssl_cafile": "/etc/ca.pem",
+        "ssl_cafile": str(ca),
         "ssl_check_hostname": False,
         "request_timeout_ms": 1500,
     }
@@ -56,6 +57,9 @@ def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
     ("line", "says"),
     [
         ("sasl.mechanisms=PLAIN", "no setting `sasl.mechanisms`: did you mean `sasl.mechanism`?"),
+        ("security.protocol=SASLSSL", "security.protocol is `SASLSSL`: give one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
+        ("security_protocol=TLS", "security.protocol is `TLS`: give one of"),
+        ("ssl.truststore.location=nope.pem", "ssl.truststore.location is `nope.pem`: No such file or directory"),
         ("request.timeout.ms=soon", "request.timeout.ms is `soon`: give a whole number"),
         ("ssl.check.hostname=perhaps", "ssl.check.hostname is `perhaps`: give true or false"),
         ("ssl.truststore.type=JKS", "ssl.truststore.type is `JKS`: only PEM files can be read"),

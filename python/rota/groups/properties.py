@@ -12,6 +12,7 @@ from rota.client_properties import (
     STORE_TYPES,
     TOKEN_URL,
     PropertyError,
+    check_protocol,
     check_store,
     credentials,
     read_pairs,
@@ -27,6 +28,7 @@ RENAMED = {
     "ssl.key.password": "ssl_password",
     "default.api.timeout.ms": "request_timeout_ms",
 }
+FILES = {"ssl.truststore.location", "ssl.keystore.location", "ssl.key.location"}
 # Said in Java's files, and of no consequence here.
 WITHOUT_EFFECT = {"ssl.protocol", "ssl.enabled.protocols", "key.deserializer", "value.deserializer", "group.id"}
 WITHOUT_EFFECT |= {"sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"}
@@ -67,7 +69,10 @@ def setting(where: str, name: str, value: str, known: Mapping[str, Any]) -> dict
     if name == "ssl.endpoint.identification.algorithm":
         return {"ssl_check_hostname": bool(value)}
     with _misused():
+        check_protocol(where, name.replace("_", "."), value)
         check_store(where, name, value)
+    if name in FILES:
+        _check_file(where, name, value)
     if name in WITHOUT_EFFECT or name in STORE_TYPES:
         return {}
     key = RENAMED.get(name, name.replace(".", "_"))
@@ -75,6 +80,14 @@ def setting(where: str, name: str, value: str, known: Mapping[str, Any]) -> dict
         hint = nearest(name, [*RENAMED, "sasl.jaas.config", *(one.replace("_", ".") for one in known)])
         raise misused(f"{where}: the client library has no setting `{name}`{hint}")
     return {key: _typed(where, name, known[key], value)}
+
+
+def _check_file(where: str, name: str, value: str) -> None:
+    """Refuse a file that cannot be read: the client library would say that the broker does not answer."""
+    try:
+        Path(value).open("rb").close()
+    except OSError as error:
+        raise misused(f"{where}: {name} is `{value}`: {error.strerror}") from None
 
 
 def _typed(where: str, name: str, default: Any, value: str) -> Any:
