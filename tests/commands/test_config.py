@@ -137,6 +137,12 @@ def test_settings_that_contradict_each_other_are_refused_with_the_source_of_both
     assert "`group.max.session.timeout.ms` is from environment ROTA_GROUP_MAX_SESSION_TIMEOUT_MS" in err
 
 
+def test_a_setting_that_another_option_has_to_go_with_is_refused_in_one_line() -> None:
+    code, out, err = show("--set", "super.users=User:admin")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert "super.users" in err
+
+
 def test_the_file_that_is_packaged_is_one_that_a_server_takes() -> None:
     assert told("--config", ROOT / "packaging/rota.toml")["data"][0] == "/var/lib/rota"
 

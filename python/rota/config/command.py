@@ -47,7 +47,7 @@ def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
     try:
         with Server(settings=resolved.written()) as server:
             effective = server.settings()
-    except ConfigError as error:
+    except (ConfigError, ValueError) as error:
         raise ConfigError(resolved.blame(str(error))) from None
     told = resolved.options | {
         name: Told(value, resolved.settings[name].source if name in resolved.settings else DEFAULT)
