@@ -79,9 +79,9 @@ FALSE = """\
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and
   for answered replacements (S17: durable).
 * **"A generation is given once."** False across incarnations: a generation is in no record before its plan is. Events:
-  static member A, the only one, joins and syncs in generation 1, and joins again: generation 2. The coordinator crashes,
-  and loads generation 1. B joins, the join phase ends without A, and B's plan is of generation 2. A still knows
-  generation 2, so its commits are accepted for what B has now. Kafka 4.4.0 does the same.
+  static member A, the only one, joins and syncs in generation 1, and joins again: generation 2. The coordinator
+  crashes, and loads generation 1. B joins, the join phase ends without A, and B's plan is of generation 2. A still
+  knows generation 2, so its commits are accepted for what B has now. Kafka 4.4.0 does the same.
 * **"One leader per generation."** False by member id: a static replacement of the leader in Stable leads the same
   generation (S1 speaks of replacement chains).
 * **"Nothing of an assignment is in memory before the plan is durable."** False: the assignments of the last round stay
