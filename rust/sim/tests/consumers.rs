@@ -254,6 +254,34 @@ fn a_removal_that_the_log_refuses_takes_nothing_from_a_member() {
     assert!(world.is_member(0) && world.clients[0].kept == kept);
 }
 
+/// The same of a revocation: a member that the log did not tell to give something up has not given it up.
+#[test]
+fn a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
+    let way = [
+        Event::Ask(0, Ask::Join(1), Fate::Answered),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::End(None),
+        Event::Apply(0),
+        Event::Fire(2, "ConsumerSession"),
+        Event::Ask(0, Ask::Beat, Fate::Answered),
+        Event::End(None),
+        Event::End(None),
+        Event::Crash(true),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::Ask(0, Ask::Report, Fate::Answered),
+        Event::End(None),
+    ];
+    let mut world = World::new(&named("held-appends"));
+    for event in way {
+        world.apply(event);
+    }
+    let kept = world.clients[0].kept.clone();
+    assert!(world.current(0).is_some_and(|current| !current.pending.is_empty()));
+    world.apply(Event::End(Some(ErrorCode::NotEnoughReplicas)));
+    assert!(world.current(0).is_some_and(|current| current.pending.is_empty()));
+    assert_eq!((kept.len(), &world.clients[0].kept), (2, &kept));
+}
+
 /// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached
 /// or has a reason, and the smallest bounds are seen whole. The page has the figures.
 #[test]

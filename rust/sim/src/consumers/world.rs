@@ -287,8 +287,10 @@ impl World {
         let mut told = Told::default();
         let mut effects = Effects::default();
         let mut fate = Fate::Answered;
-        let revoked = self.revoked();
+        let mut revoked = self.revoked();
         if matches!(event, Event::End(Some(_)) | Event::Crash(false)) {
+            // What a failed append has asked for is not given up.
+            revoked.iter_mut().for_each(Partitions::clear);
             self.keep_what_was_kept();
         }
         let (ends_next, kept) = (self.ends_next(), self.kept());
