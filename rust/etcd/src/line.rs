@@ -55,6 +55,12 @@ impl Shared {
         Ok((Arc::new(connection), status))
     }
 
+    /// As [`connect`](Shared::connect), for a caller that has no time of its own: within the time that the configuration
+    /// says. A member may take the connection and not answer.
+    pub async fn connect_in_time(&self, endpoint: &Endpoint) -> Result<(Arc<Connection>, StatusResponse), Failure> {
+        timeout(self.config.timeout, self.connect(endpoint)).await.unwrap_or(Err(Failure::Timeout))
+    }
+
     async fn status(&self, connection: &Connection) -> Result<StatusResponse, Failure> {
         self.unary(connection, "/etcdserverpb.Maintenance/Status", &StatusRequest {}).await
     }

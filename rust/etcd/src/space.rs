@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rota_cluster::{Endpoint, operating::MemberStatus};
 use rota_engine::requests::Used;
-use tokio::{task::JoinSet, time::timeout};
+use tokio::task::JoinSet;
 
 use crate::{grpc::Failure, line::Shared, proto::StatusResponse};
 
@@ -37,8 +37,7 @@ pub(crate) async fn members(shared: &Arc<Shared>) -> Vec<Member> {
 
 /// Asks one member.
 pub(crate) async fn of_member(shared: &Shared, endpoint: &Endpoint) -> Result<MemberStatus, Failure> {
-    let status = timeout(shared.config.timeout, shared.connect(endpoint)).await;
-    status.unwrap_or(Err(Failure::Timeout)).map(|(_, status)| member_status(shared, status))
+    shared.connect_in_time(endpoint).await.map(|(_, status)| member_status(shared, status))
 }
 
 fn member_status(shared: &Shared, status: StatusResponse) -> MemberStatus {
