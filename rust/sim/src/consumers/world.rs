@@ -293,7 +293,7 @@ impl World {
             revoked.iter_mut().for_each(Partitions::clear);
             self.keep_what_was_kept();
         }
-        let (ends_next, kept) = (self.ends_next(), self.kept());
+        let (ends_next, kept_so_far) = (self.ends_next(), self.bounds.held.then(|| self.kept()));
         match event {
             Event::Ask(client, ask, of_it) => {
                 fate = of_it;
@@ -339,7 +339,7 @@ impl World {
         }
         self.note_what_is_kept(&revoked);
         if self.ends_next() != ends_next {
-            self.kept_before = self.ends_next().map_or_else(Vec::new, |_| kept);
+            self.kept_before = kept_so_far.filter(|_| self.ends_next().is_some()).unwrap_or_default();
         }
         self.note_who_was_removed();
         if self.is_classic() {
