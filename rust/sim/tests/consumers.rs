@@ -150,8 +150,13 @@ fn cooperative(bounds: &Arc<Bounds>, way: &[Event]) -> World {
         Event::Fire(1, "InitialDelay"),
         Event::Ask(0, Ask::ClassicSync, Fate::Answered),
     ];
+    played(bounds, begin.iter().chain(way))
+}
+
+/// Clients after these events.
+fn played<'a>(bounds: &Arc<Bounds>, events: impl IntoIterator<Item = &'a Event>) -> World {
     let mut world = World::new(bounds);
-    for event in begin.iter().chain(way) {
+    for event in events {
         world.apply(*event);
     }
     world
@@ -242,10 +247,7 @@ fn a_removal_that_the_log_refuses_takes_nothing_from_a_member() {
         Event::End(None),
         Event::Crash(true),
     ];
-    let mut world = World::new(&named("held-appends"));
-    for event in way {
-        world.apply(event);
-    }
+    let mut world = played(&named("held-appends"), &way);
     let kept = world.clients[0].kept.clone();
     assert!(!kept.is_empty());
     world.apply(Event::Fire(0, "ConsumerSession"));
@@ -271,10 +273,7 @@ fn a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
         Event::Ask(0, Ask::Report, Fate::Answered),
         Event::End(None),
     ];
-    let mut world = World::new(&named("held-appends"));
-    for event in way {
-        world.apply(event);
-    }
+    let mut world = played(&named("held-appends"), &way);
     let kept = world.clients[0].kept.clone();
     assert!(world.current(0).is_some_and(|current| !current.pending.is_empty()));
     world.apply(Event::End(Some(ErrorCode::NotEnoughReplicas)));
