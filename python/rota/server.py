@@ -163,7 +163,7 @@ class Server(Faults):
         self._access = None if is_open else _access(tls, sasl, users, of_tokens, *hosts)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
-        self._http = None if http is None else _shown_on(http, self._tls_files, http_token, allow_anonymous_http)
+        self._http = None if http is None else self._opened(http, self._tls_files, http_token, allow_anonymous_http)
         try:
             self._inner = _rota.Server(
                 listen,
@@ -385,6 +385,13 @@ class Server(Faults):
         from rota.http.tls import Files
 
         return Files.of(None if self._access is None else self._access.tls, self._settings)
+
+    @staticmethod
+    def _opened(address: str, files: Files | None, token: str | Sequence[str], is_open: bool) -> Listener | None:
+        """A listener for HTTP. What it needs is imported by those who want it: a server starts in milliseconds."""
+        from rota.http import listen
+
+        return listen(address, files=files, tokens=token, is_open=is_open)
 
     def _show_on(self, listener: Listener) -> None:
         """Show the server over HTTP. With TLS the listener reads its certificate again when the server does."""
@@ -690,11 +697,3 @@ def _access(
     from rota.security import Access, tls_of
 
     return Access(tls_of(tls, *addresses), sasl, users, *tokens)
-
-
-def _shown_on(address: str, files: Files | None, token: str | Sequence[str], is_open: bool) -> Listener:
-    """A listener for HTTP. What that needs is imported by those who want it: a server starts in milliseconds."""
-    from rota.http import listen
-
-    tokens = (token,) if isinstance(token, str) else tuple(token)
-    return listen(address, files=files, tokens=tokens, is_open=is_open)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import rota
+from rota._rota import user_lines
 from rota.cli import app
 from rota.config.options import OPTIONS
 from rota.config.sources import kafka_defaults, variable_of
@@ -156,3 +159,106 @@ def test_every_option_of_serve_can_be_configured_or_is_known_not_to_be() -> None
     commands: Any = get_command(app)
     not_configured = {"pairs", "config", "as_json", "_version"}
     assert {parameter.name for parameter in commands.commands["serve"].params} - not_configured == OPTIONS.keys()
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory has `both.pem`, a certificate with its key, and `users`."""
+    monkeypatch.chdir(tmp_path)
+    issued = rota.Authority().issue("localhost", "127.0.0.1")
+    Path("both.pem").write_text(issued.certificate + issued.key)
+    Path("users").write_text("\n".join(user_lines("ana", "secret")) + "\n")
+
+
+TWO = "listener.security.protocol.map=A:PLAINTEXT,B:SASL_SSL"
+SECURED = "--tls-cert both.pem --users users"
+KEYS = "sasl.oauthbearer.jwks.endpoint.url"
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--tls-cert nope.pem",
+        "--tls-cert users",
+        "--tls-cert both.pem --set ssl.keystore.location=both.pem",
+        "--set ssl.principal.mapping.rules=FOO",
+        "--users nope",
+        "--sasl PLAIN",
+        "--users users --sasl NOPE",
+        "--users users --sasl PLAIN --listen SASL_PLAINTEXT://0.0.0.0:PORT",
+        "--sasl OAUTHBEARER",
+        f"--sasl OAUTHBEARER --set {KEYS}=nowhere",
+        "--acls nope",
+        "--set super.users=User:admin",
+        "--set authorizer.class.name=mine",
+        "--listen 0.0.0.0:PORT",
+        "--listen :65535 --nodes 2",
+        "--set listeners=A://127.0.0.1:65535 --set listener.security.protocol.map=A:PLAINTEXT --nodes 2",
+        "--set listeners=A://127.0.0.1:PORT",
+        f"--set listeners=A://127.0.0.1:PORT,B://127.0.0.1:PORT --set {TWO} {SECURED}",
+        f"--set listeners=A://127.0.0.1:PORT --set {TWO} {SECURED}",
+        "--set inter.broker.listener.name=OTHER",
+        "--http 0.0.0.0:PORT",
+        "--http https://:PORT",
+        "--control 0.0.0.0:PORT",
+        "--virtual-clock",
+        "--journal",
+        "--data users",
+        "--data missing/data",
+        "--engine foo --node-id 1",
+        "--engine etcd://127.0.0.1:1/rota --node-id 1 --nodes 2",
+        "--engine etcd://127.0.0.1:1/rota --node-id 1 --peer-user ana",
+        "--set group.max.size=0",
+    ],
+)
+def test_show_refuses_what_serve_refuses_in_the_same_words(words: str) -> None:
+    words = words.replace("PORT", "19092")
+    shown, served = (
+        CliRunner().invoke(app, [*command.split(), *words.split()]) for command in ("config show", "serve")
+    )
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (2, "", served.stderr)
+    assert served.exit_code == 2
+    assert len(served.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--listen 0.0.0.0:PORT --advertise kafka.test:9093 --tls-cert both.pem",
+        f"--set listeners=A://127.0.0.1:PORT,B://0.0.0.0:0 --set {TWO} {SECURED}",
+        "--http :PORT --control :PORT --virtual-clock",
+        "--set ssl.keystore.location=both.pem --set listeners=PLAINTEXT://:PORT --http https://127.0.0.1:PORT",
+        f"--sasl OAUTHBEARER --set {KEYS}=http://127.0.0.1:PORT/keys",
+        "--engine etcd://127.0.0.1:PORT/rota --node-id 1 --data data",
+        "--data data --journal-dir journal --nodes 3",
+    ],
+)
+def test_show_opens_nothing(words: str, tmp_path: Path) -> None:
+    """Addresses, the engine and the directories may be in use, as beside a server that runs."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        taken.settimeout(0.2)
+        found = told(*words.replace("PORT", str(taken.getsockname()[1])).split())
+        with pytest.raises(TimeoutError):
+            taken.accept()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.pem", "users"]
+    assert found["group.max.size"] == ("2147483647", "default")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_show_prints_listeners_as_they_are_given_and_hides_keys() -> None:
+    listeners, key = "A://127.0.0.1:0,B://0.0.0.0:9093", Path("both.pem").read_text()
+    settings = {"listeners": listeners, "ssl.keystore.key": key, "ssl.keystore.certificate.chain": key}
+    pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    found = told(*pairs, "--set", TWO, "--users", "users")
+    assert found["listeners"] == (listeners, "flag --set")
+    assert found["ssl.keystore.key"] == ("(hidden)", "flag --set")
+
+
+def test_show_reads_the_configuration_of_a_server_that_runs(tmp_path: Path) -> None:
+    with rota.Server(data=tmp_path / "data", http=":0") as server:
+        words = ("--listen", f":{server.port}", "--data", tmp_path / "data", "--http", server.http_address)
+        assert told(*words)["listen"] == (f":{server.port}", "flag --listen")

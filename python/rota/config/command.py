@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from rota._rota import ConfigError
 from rota.config.options import OPTIONS, Value
 from rota.config.sources import (
     DEFAULT,
@@ -18,8 +17,6 @@ from rota.config.sources import (
     Told,
     written,
 )
-from rota.exits import MISUSED, fail
-from rota.server import Server
 
 COMMAND_LINE = "COMMANDLINE"
 
@@ -42,13 +39,8 @@ def read_flags(context: typer.Context, settings: Mapping[str, Told]) -> dict[str
     return found
 
 
-def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
-    """Every option and every setting with its value and its source. Raises ConfigError as a server would."""
-    try:
-        with Server(settings=resolved.written()) as server:
-            effective = server.settings()
-    except (ConfigError, ValueError) as error:
-        raise ConfigError(resolved.blame(str(error))) from None
+def shown(resolved: Resolved, effective: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Every option and every setting with its value and its source."""
     told = resolved.options | {
         name: Told(value, resolved.settings[name].source if name in resolved.settings else DEFAULT)
         for name, value in effective.items()
@@ -95,7 +87,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Show every value that `rota serve` would use with the same options, and its source. Flags override the
-    environment, which overrides the file, which overrides defaults. Exit code 2: a value is invalid; stderr names it.
+    environment, which overrides the file, which overrides defaults. Exit code 2: `rota serve` would refuse to start;
+    stderr says why. Nothing is opened: addresses, directories and the engine may be in use.
 
     \b
     Examples:
@@ -104,15 +97,13 @@ def show(
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
     from rota.serve.command import told_by
-    from rota.serve.running import addresses
+    from rota.serve.judging import judge
+    from rota.serve.start import Start
 
     serve = serve_command().make_context("rota serve", list(context.args))
     told = told_by(serve, serve.params["pairs"], serve.params["config"])
-    addresses(told)
-    try:
-        found = shown(told)
-    except ConfigError as error:
-        fail(MISUSED, str(error))
+    start = Start.of(told)
+    found = shown(told, judge(start))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return

@@ -6,10 +6,11 @@ import ipaddress
 import socket
 import ssl
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import rota
 from rota.http import routes
@@ -137,6 +138,16 @@ def _is_local(host: str) -> bool:
     return True
 
 
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """The family and the address to listen on. Raises OSError for an unknown host."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return family, address
+
+
+def _is_loopback(address: tuple[Any, ...]) -> bool:
+    return ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+
+
 class Serving(ThreadingHTTPServer):
     """The socket and its threads."""
 
@@ -148,10 +159,9 @@ class Serving(ThreadingHTTPServer):
         self, host: str, port: int, handler: type[Handler], admission: Admission, certificate: Certificate | None
     ) -> None:
         self.admission, self.certificate = admission, certificate
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family, _, _, _, address = found[0]
+        self.address_family, address = _resolved(host, port)
         self.subject = routes.Subject()
-        self.is_local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+        self.is_local = _is_loopback(address)
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._open: set[socket.socket] = set()
         super().__init__((str(address[0]), int(address[1])), handler)
@@ -283,13 +293,73 @@ REMEDIES = {
 """What to do about an address that others reach, by what is served there."""
 
 
+class Opening(NamedTuple):
+    """A listener that is not open yet: its address, its certificate and its tokens can be used."""
+
+    text: str
+    """The address as it was given."""
+    what: Shown
+    host: str
+    port: int
+    admission: Admission
+    certificate: Certificate | None
+
+    def open(self, handler: type[Handler] = Handler) -> Listener:
+        """Listen. Raises OSError if that fails."""
+        try:
+            return Listener(self.host, self.port, handler, self.admission, self.certificate)
+        except OSError as error:
+            raise self.failed(error) from None
+
+    def failed(self, error: OSError) -> ListenError:
+        """The error about an address that cannot be listened on."""
+        reason = error.strerror or str(error)
+        choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
+        return ListenError(error.errno, f"cannot serve {self.what} on {self.text}: {reason}; {choose}")
+
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it. Raises OSError for an unknown host."""
+        try:
+            return _is_loopback(_resolved(self.host, self.port)[1])
+        except OSError as error:
+            raise self.failed(error) from None
+
+
+def opening(
+    text: str,
+    what: Shown = HTTP,
+    *,
+    files: Files | None = None,
+    tokens: str | Sequence[str] = (),
+    is_open: bool = False,
+) -> Opening:
+    """What `listen` would open, with the same arguments and errors."""
+    tokens = (tokens,) if isinstance(tokens, str) else tuple(tokens)
+    has_tls = text.startswith(HTTPS)
+    host, colon, port = text.removeprefix(HTTPS).removeprefix("http://").rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
+        raise ValueError(f"the {what} address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
+    for token in tokens:
+        check_token(token, what)
+    if has_tls and files is None:
+        raise ValueError(f"the {what} address is `{text}`, which needs a certificate: give --tls-cert")
+    certificate = Certificate(files) if has_tls and files is not None else None
+    takes_certificates = certificate is not None and certificate.asks_clients
+    admission = Admission(tokens, takes_certificates, takes_passwords=what == HTTP)
+    bare = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    found = Opening(text, what, bare, int(port), admission, certificate)
+    if admission.is_open and not is_open and not found.is_local():
+        raise ValueError(f"{text} can be reached from other machines: give {REMEDIES[what]}")
+    return found
+
+
 def listen(
     text: str,
     handler: type[Handler] = Handler,
     what: Shown = HTTP,
     *,
     files: Files | None = None,
-    tokens: tuple[str, ...] = (),
+    tokens: str | Sequence[str] = (),
     is_open: bool = False,
 ) -> Listener:
     """A listener on HOST:PORT, or on :PORT of this machine only; on https://HOST:PORT with TLS.
@@ -302,26 +372,4 @@ def listen(
     Raises ValueError if that is no address, needs a certificate or lets in everyone; OSError if it cannot be listened
     on.
     """
-    has_tls = text.startswith(HTTPS)
-    host, colon, port = text.removeprefix(HTTPS).removeprefix("http://").rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
-        raise ValueError(f"the {what} address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
-    for token in tokens:
-        check_token(token, what)
-    if has_tls and files is None:
-        raise ValueError(f"the {what} address is `{text}`, which needs a certificate: give --tls-cert")
-    certificate = Certificate(files) if has_tls and files is not None else None
-    takes_certificates = certificate is not None and certificate.asks_clients
-    admission = Admission(tokens, takes_certificates, takes_passwords=what == HTTP)
-    try:
-        listener = Listener(
-            host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), handler, admission, certificate
-        )
-    except OSError as error:
-        reason = error.strerror or str(error)
-        choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
-        raise ListenError(error.errno, f"cannot serve {what} on {text}: {reason}; {choose}") from None
-    if admission.is_open and not is_open and not listener.is_local:
-        listener.close()
-        raise ValueError(f"{text} can be reached from other machines: give {REMEDIES[what]}")
-    return listener
+    return opening(text, what, files=files, tokens=tokens, is_open=is_open).open(handler)

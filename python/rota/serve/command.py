@@ -322,7 +322,7 @@ serve.__doc__ = f"{(serve.__doc__ or '').rstrip()}{MORE_HELP}"
 
 def settings(as_json: AsJson = False) -> None:
     """List the settings of `rota serve --set` with Kafka's defaults."""
-    with running.started("127.0.0.1:0", None, 1, {}, None, None) as server:
+    with rota.Server() as server:
         table = server.settings()
     if as_json:
         typer.echo(json.dumps(table, indent=2))

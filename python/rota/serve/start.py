@@ -1,0 +1,240 @@
+"""What `rota serve` starts a server with, from options that were checked, and `rota config show` checks as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import rota
+from rota import _rota
+from rota.addresses import HTTPS, address, listen_address, web_address
+from rota.clock import VirtualClock
+from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, peer_access_of
+from rota.config.sources import DEFAULT, Resolved
+from rota.exits import FAILED, MISUSED, fail
+from rota.server import KEYS_URL, LISTEN, addresses_in
+
+if TYPE_CHECKING:
+    from rota.http.listener import Opening
+    from rota.security import Tls
+
+LISTENERS = "listeners"
+PORT_MAX = 65_535
+
+
+def addresses(told: Resolved) -> tuple[str, str | None]:
+    """The listen address, and the address advertised to clients."""
+    advertise = told["advertise"]
+    if told.has(LISTENERS):
+        if told.options["listen"].source != DEFAULT:
+            fail(MISUSED, f"{told.called('listen')} and the setting `listeners` are both given: give one of them")
+        return LISTEN, advertise
+    return (
+        listen_address(told.called("listen"), told["listen"]),
+        None if advertise is None else address(told.called("advertise"), advertise, 1),
+    )
+
+
+def tls_of(told: Resolved) -> Tls | None:
+    """The certificates of --tls-cert and its companions; None without them."""
+    cert, key, client_ca = told["tls_cert"], told["tls_key"], told["tls_client_ca"]
+    if cert is None:
+        for name in ("tls_key", "tls_client_ca"):
+            if told[name] is not None:
+                fail(MISUSED, f"{told.called(name)} needs --tls-cert: give the server's certificate, too")
+        return None
+    from rota.security import Tls
+
+    tls = Tls(cert, key or cert, client_ca)
+    tls.is_shared = (told["control"] or "").startswith(HTTPS)
+    return tls
+
+
+def http_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --http and its companions."""
+    where, tokens = told["http"], [told[name] for name in ("http_token", "control_token") if told[name] is not None]
+    if where is None:
+        for name in ("http_token", "allow_anonymous_http"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} needs --http: give the address to serve, too")
+        return {}
+    return {
+        "http": web_address(told.called("http"), where, 0),
+        # Who may control may read.
+        "http_token": tokens if told["http_token"] is not None else [],
+        "allow_anonymous_http": told["allow_anonymous_http"],
+    }
+
+
+def users_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --users and its companions."""
+    users, sasl = told["users"], told["sasl"]
+    mechanisms = None if sasl is None else [name.strip() for name in sasl.split(",")]
+    tokens = tokens_of(told, mechanisms or [])
+    if users is None:
+        if mechanisms == ["OAUTHBEARER"]:
+            return {"sasl": mechanisms} | tokens
+        for name in ("sasl", "allow_plaintext_passwords"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} needs --users: give a file that `rota user add` wrote, too")
+        return {}
+    try:
+        # Whether it can be read is clear before anything else starts.
+        Path(users).read_bytes()
+    except OSError as error:
+        fail(MISUSED, f"{told.called('users')} is `{users}`: {error.strerror}; `rota user add` writes such a file")
+    passwords = {"allow_plaintext_passwords": told["allow_plaintext_passwords"]}
+    return {"users": users, "sasl": mechanisms} | passwords | tokens
+
+
+def tokens_of(told: Resolved, mechanisms: list[str]) -> dict[str, Any]:
+    """What `rota.Server` takes for the tokens of OAUTHBEARER."""
+    unsecured, ca = told["allow_unsecured_tokens"], told["jwks_ca"]
+    if "OAUTHBEARER" not in mechanisms:
+        for name in ("allow_unsecured_tokens", "jwks_ca"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} is for tokens: give --sasl OAUTHBEARER, too")
+        return {}
+    if not unsecured and not told.written().get(KEYS_URL):
+        fail(
+            MISUSED,
+            f"{told.called('sasl')} has OAUTHBEARER, which needs the keys of the issuer of tokens: give "
+            f"--set {KEYS_URL}=..., or for tests --allow-unsecured-tokens",
+        )
+    if ca is not None and not Path(ca).is_file():
+        fail(MISUSED, f"{told.called('jwks_ca')} is `{ca}`: there is no such file; give CAs as PEM")
+    return {"allow_unsecured_tokens": unsecured, "jwks_ca": ca}
+
+
+def acls_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --acls."""
+    acls = told["acls"]
+    if acls is None:
+        return {}
+    called = told.called("acls")
+    try:
+        return {"acls": _rota.acl_lines(Path(acls).read_text("utf-8"))}
+    except OSError as error:
+        fail(MISUSED, f"{called} is `{acls}`: {error.strerror}; docs/security.md has the lines of such a file")
+    except ValueError as error:
+        fail(MISUSED, f"{called} is `{acls}`: {error}")
+
+
+def engine_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --engine and its companions."""
+    engine, node_id = told["engine"], told["node_id"]
+    if engine is None:
+        for name in ("node_id", *ACCESS, *PEER_ACCESS):
+            if told[name] is not None:
+                fail(MISUSED, f"{told.called(name)} needs --engine: give the URL of an etcd or a PostgreSQL, too")
+        if told["reads"] != "session":
+            fail(MISUSED, f"{told.called('reads')} needs --engine: a server that is alone asks no other")
+        return {}
+    if node_id is None:
+        fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
+    for name in ("take_over", "control", "virtual_clock"):
+        if told[name]:
+            fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
+    of_node = {"node_id": node_id, "ttl_ms": told["ttl_ms"], "reads": told["reads"]}
+    access = {"engine_access": access_of(told), "peer_access": peer_access_of(told)}
+    return {"engine": engine, **of_node, **access}
+
+
+def check_directories(told: Resolved) -> None:
+    """End the command, before anything is written, if --data or --journal-dir cannot be a directory."""
+    if told["journal"] and told["data"] is None and told["journal_dir"] is None:
+        fail(MISUSED, f"{told.called('journal')} needs a directory: give --data DIR, or --journal-dir DIR")
+    for name in ("data", "journal_dir"):
+        value = told[name]
+        if value is None:
+            continue
+        path, given = Path(value), f"{told.called(name)} is `{value}`"
+        if path.exists() and not path.is_dir():
+            fail(MISUSED, f"{given}: it is a file, give a directory")
+        if not path.absolute().parent.is_dir():
+            fail(MISUSED, f"{given}: there is no directory `{path.parent}`, create that first")
+
+
+def check_ports(told: Resolved, *addresses: str | None) -> None:
+    """End the command if the last node of an address would have a port that does not exist."""
+    nodes = told["nodes"]
+    for found in (*addresses, *addresses_in(told.written())):
+        port = "" if found is None else found.rpartition(":")[2]
+        if port.isascii() and port.isdigit() and PORT_MAX - nodes + 1 < int(port) <= PORT_MAX:
+            what = f"{nodes} nodes need the ports from {port} on, but the last port is {PORT_MAX}: choose a lower one"
+            fail(MISUSED, told.blame(what))
+
+
+class Start(NamedTuple):
+    """What a server is started with."""
+
+    told: Resolved
+    listen: str
+    advertise: str | None
+    tls: Tls | None
+    access: dict[str, Any]
+    """What `rota.Server` takes for users, ACLs, HTTP and the engine."""
+    controlled_on: str | None
+    """The address of --control."""
+
+    @staticmethod
+    def of(told: Resolved) -> Start:
+        """What these options ask for. Ends the command if one of them is wrong or lacks another one."""
+        check_directories(told)
+        listen, advertise = addresses(told)
+        check_ports(told, listen, advertise)
+        if told["virtual_clock"] and told["control"] is None:
+            fail(MISUSED, f"{told.called('virtual_clock')} needs --control: nothing else could move the clock")
+        control = None if told["control"] is None else web_address(told.called("control"), told["control"], 0)
+        access = users_of(told) | acls_of(told) | http_of(told) | engine_of(told)
+        return Start(told, listen, advertise, tls_of(told), access, control)
+
+    @property
+    def data(self) -> Path | None:
+        """The data directory."""
+        return None if self.told["data"] is None else Path(self.told["data"])
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `rota.Server`, all but the trace."""
+        told = self.told
+        kept = ("durability", "take_over", "journal_retention_bytes", "journal_retention_ms")
+        return {
+            "listen": self.listen,
+            "advertise": self.advertise,
+            "nodes": told["nodes"],
+            "settings": told.written(),
+            "data": self.data,
+            "journal": told["journal"] if told["journal_dir"] is None else Path(told["journal_dir"]),
+            "clock": VirtualClock() if told["virtual_clock"] else None,
+            "tls": self.tls,
+            **{name: told[name] for name in kept},
+            **self.access,
+        }
+
+    def control(self) -> Opening | None:
+        """The listener of --control, which is not open yet. Ends the command if it cannot be opened as it is given."""
+        if self.controlled_on is None:
+            return None
+        from rota.http.admission import CONTROL
+        from rota.http.listener import opening
+        from rota.http.tls import Files
+
+        token, files = self.told["control_token"], Files.of(self.tls, self.told.written())
+        with refusals(lambda message: f"{self.told.called('control')}: {message}"):
+            return opening(self.controlled_on, CONTROL, files=files, tokens=() if token is None else (token,))
+
+
+@contextmanager
+def refusals(blame: Callable[[str], str] = str) -> Iterator[None]:
+    """What a server refuses ends the command with one line on stderr. `blame` says where a setting came from."""
+    try:
+        yield
+    except rota.ConfigError as error:
+        said = blame(str(error))
+        fail(MISUSED, said if "`rota settings`" in said else f"{said}; `rota settings` lists the settings")
+    except ValueError as error:
+        fail(MISUSED, blame(str(error)))
+    except (rota.RotaError, OSError) as error:
+        fail(FAILED, str(error))
