@@ -9,7 +9,40 @@ import os
 import signal
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
+
+
+class Flag:
+    """What a signal handler may set while the main thread waits for it.
+
+    `threading.Event` would wait there for a lock that its own `wait` holds.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Whether it was set and not cleared since."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it, and end the wait."""
+        self._is_set = True
+        self._wakes.put(None)
+
+    def clear(self) -> None:
+        """Unset it."""
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, for so many seconds at most. Returns whether it is."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._wakes.get(timeout=timeout)
+        return self._is_set
 
 
 def kill(pid: int) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from rota import exits, interrupts
+from rota.system import Flag
 from tests.clients.eventually import eventually
 from tests.commands.interrupted import CASES, ENDS_WITHIN_S, Case, interrupt, name_of, scene, simulate
 
@@ -206,3 +209,27 @@ sys.argv = ["rota", "state"]
 __main__.run()
 """)
     assert (code, said) == (exits.INTERRUPTED, "rota: interrupted\n")
+
+
+@pytest.mark.timeout(20)
+def test_a_signal_at_any_line_of_the_wait_for_it_ends_the_wait() -> None:
+    """A server waits for SIGTERM in `Flag.wait`; `threading.Event` keeps a lock there that `set` needs."""
+    for at in count():
+        flag, lines = Flag(), count()
+
+        def handler(
+            _: object, event: str, _arg: object, at: int = at, flag: Flag = flag, lines: Iterator[int] = lines
+        ) -> Any:
+            if event == "line" and next(lines) == at:
+                flag.set()
+            return handler
+
+        sys.settrace(handler)
+        try:
+            ended = flag.wait(0.01)
+        finally:
+            sys.settrace(None)
+        assert ended == flag.is_set()
+        if not flag.is_set():
+            break
+    assert at > 3

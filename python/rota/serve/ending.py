@@ -14,7 +14,7 @@ import rota
 from rota.exits import FAILED, INTERRUPTED, fail
 from rota.reporting import Report
 from rota.server import Server
-from rota.system import on_hangup
+from rota.system import Flag, on_hangup
 from rota.trace import Sink
 
 LIFE_SIGN_SECONDS = 1.0
@@ -24,8 +24,7 @@ class Ending:
     """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
 
     def __init__(self, report: Report) -> None:
-        self.asked = threading.Event()
-        self._hung_up = threading.Event()
+        self.asked, self._hung_up = Flag(), Flag()
         self._report = report
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)

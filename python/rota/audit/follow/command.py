@@ -7,7 +7,6 @@ import json
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from rota.audit.checks import VIOLATION
 from rota.audit.command import findings, skipped, told, told_trouble
 from rota.audit.stores import Format
 from rota.exits import MISUSED, complain, existing_directory, fail
+from rota.system import Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +37,9 @@ ENDS_WITHIN_S = 20.0
 
 
 @contextlib.contextmanager
-def stopped() -> Iterator[threading.Event]:
+def stopped() -> Iterator[Flag]:
     """Set by Ctrl-C and by SIGTERM. Nothing is raised: that would come in the middle of talking to Spark."""
-    asked = threading.Event()
+    asked = Flag()
     interrupts.allow(ENDS_WITHIN_S)
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -198,7 +198,7 @@ def _tables(spark: SparkSession, output: Target, follower: str, kept_as: Format)
     return Tables(store, follower)
 
 
-def _run(query: StreamingQuery, stop: threading.Event, said: Said) -> None:
+def _run(query: StreamingQuery, stop: Flag, said: Said) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
