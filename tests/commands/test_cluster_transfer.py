@@ -23,6 +23,7 @@ from harness.raw import NONE, Connection
 from rota import EngineAccess, _rota, exits
 from rota.cli import app
 from tests.clients.eventually import eventually
+from tests.server.test_data import serving
 
 pytestmark = [
     pytest.mark.xdist_group("cluster-command"),
@@ -288,3 +289,40 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path, etcd: Etcd) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     full = run("export", etcd.url(prefix), tmp_path / "data")
     assert (full.exit_code, "is not empty" in full.stderr) == (exits.MISUSED, True)
+
+
+def test_serve_refuses_a_directory_with_groups_unless_it_was_imported(tmp_path: Path, url: str) -> None:
+    data = tmp_path / "data"
+    before = filled(data)
+    words = ["--engine", url, "--node-id", "1", "--ttl-ms", str(TTL_MS)]
+    refused = CliRunner().invoke(app, ["serve", *words, "--data", str(data)])
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (exits.MISUSED, "", 1)
+    assert f"--data is `{data}`, which has the groups of a server without --engine" in refused.stderr
+    assert (
+        f"give another directory, or bring them into an engine without a cluster with `rota cluster import {data}`"
+        in (refused.stderr)
+    )
+    assert not (data / "rota.node").exists()
+    words += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    # The server did not begin a cluster there.
+    done("import", url, data, "--ttl-ms", TTL_MS)
+    with serving(data, *words) as (_, ready):
+        consumer = Consumer({"bootstrap.servers": str(ready["listen"]), "group.id": "g2", "log_level": 0})
+        places = [TopicPartition(TOPIC, partition) for partition in range(len(before["g2"]))]
+        eventually(lambda: offsets_of(consumer, places) == before["g2"], WITHIN_S, "g2 is there")
+        consumer.close()
+
+
+def offsets_of(consumer: Consumer, places: list[TopicPartition]) -> list[int] | None:
+    try:
+        return [place.offset for place in consumer.committed(places, timeout=5)]
+    except KafkaException:
+        return None
+
+
+def test_serve_cannot_tell_whether_a_directory_was_imported_without_its_engine(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    words = ["--engine", "etcd://127.0.0.1:1/rota", "--node-id", "1", "--data", str(tmp_path / "data")]
+    refused = CliRunner().invoke(app, ["serve", *words])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (exits.UNREACHABLE, 1), refused.stderr
+    assert "whether they were imported cannot be asked" in refused.stderr

@@ -31,6 +31,15 @@ def properties(directory: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
+def of_one_server(directory: Path) -> str | None:
+    """The cluster id of a directory that a server without engine wrote groups or messages into; None: it is not one."""
+    meta = properties(directory)
+    if MARKER not in meta or (directory / NODE).exists():
+        return None
+    has_partitions = any(path.is_dir() for path in directory.glob("*-[0-9]*"))
+    return meta.get("cluster.id", "") if has_partitions else None
+
+
 def summed(text: str) -> str:
     """A file's text with the line of its checksum."""
     return f"{text}crc32c {crc32c(text.encode()):08x}\n"

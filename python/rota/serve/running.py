@@ -121,6 +121,8 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     """Run a server until a signal ends it."""
     start = Start.of(told)
     start.control()
+    with refusals(told.blame):
+        start.check_home()
     report = Report(told["log_format"])
     ending = Ending(report)
     printer = Printer(ending, as_json=as_json) if told["trace"] else None

@@ -13,7 +13,7 @@ from rota.addresses import HTTPS, address, listen_address, web_address
 from rota.clock import VirtualClock
 from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
-from rota.exits import FAILED, MISUSED, fail
+from rota.exits import FAILED, MISUSED, UNREACHABLE, fail
 from rota.server import KEYS_URL, LISTEN, addresses_in
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LISTENERS = "listeners"
 PORT_MAX = 65_535
+ATTEMPT_MS = 2_000
+"""How long one member of the engine is asked before the next one."""
 
 
 def addresses(told: Resolved) -> tuple[str, str | None]:
@@ -212,6 +214,32 @@ class Start(NamedTuple):
             **{name: told[name] for name in kept},
             **self.access,
         }
+
+    def check_home(self) -> None:
+        """End the command if --data has the groups of a server without engine, and they were not imported into this
+        engine. It asks the engine only about such a directory."""
+        engine, data = self.access.get("engine"), self.data
+        if engine is None or data is None:
+            return
+        from rota.cluster.directory import of_one_server
+
+        cluster_id = of_one_server(data)
+        if cluster_id is None:
+            return
+        from rota.cluster.looking import image
+
+        given = f"{self.told.called('data')} is `{data}`, which has the groups of a server without --engine"
+        try:
+            operator = _rota.EngineOperator(engine, self.access["engine_access"].arguments(), ATTEMPT_MS, True)
+            found = image(operator).cluster_id
+        except rota.EngineError as error:
+            fail(UNREACHABLE, f"{given}; whether they were imported cannot be asked: {error}")
+        if found != cluster_id:
+            fail(
+                MISUSED,
+                f"{given}: give another directory, or bring them into an engine without a cluster with "
+                f"`rota cluster import {data}`",
+            )
 
     def control(self) -> Opening | None:
         """The listener of --control, which is not open yet. Ends the command if it cannot be opened as it is given."""
