@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import rota
 from rota import _rota, journal
 from rota.audit.command import shown_time
 from rota.cli import app
@@ -109,3 +110,15 @@ def test_what_the_logs_do_not_tell_is_said(lives: Path, arguments: list[str], co
 def test_a_running_server_is_asked_about_now() -> None:
     ended = run("why", "payments", "--at", "2026-01-01")
     assert (ended.exit_code, "--at needs --from" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("with_journal", [False, True])
+def test_a_server_without_groups_has_no_such_group(with_journal: bool, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with rota.Server(data=data, journal=with_journal):
+        pass
+    ended = run("state", "orders", "--from", data)
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr.endswith("group `orders`; there are no groups\n"), ended.stderr
+    (tmp_path / "empty").mkdir()
+    assert run("state", "orders", "--from", tmp_path / "empty").stderr.endswith("give a data directory\n")

@@ -11,10 +11,10 @@ from typing import Any
 
 import rota
 from rota import _rota, journal
-from rota.audit.logs import OFFSETS, parts_of, records_of
+from rota.audit.logs import OFFSETS, nothing_in, parts_of, records_of
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record, fold
-from rota.log import Line
+from rota.log import META_PROPERTIES, Line
 
 
 class UnknownPastError(Exception):
@@ -97,6 +97,9 @@ class Recorded:
 
 def _lines(directory: Path) -> Iterator[Line]:
     """The records of groups, partition by partition. Raises OSError where they cannot be read."""
+    # A server makes the files of `__consumer_offsets` with the first group.
+    if (directory / META_PROPERTIES).exists() and nothing_in(directory) is not None:
+        return
     for part in parts_of([directory]):
         if part.source == OFFSETS:
             for offset, timestamp_ms, epoch, key, value in records_of(part):
