@@ -18,6 +18,8 @@ from rota.system import Flag, on_hangup
 from rota.trace import Sink
 
 LIFE_SIGN_SECONDS = 1.0
+JOIN_SECONDS = 0.05
+"""A server of a cluster is looked at more often until it is a member."""
 
 
 class Ending:
@@ -38,6 +40,21 @@ class Ending:
         """From now on SIGHUP does not end the process, but has files read again, if the server has some."""
         if server.reads_files:
             on_hangup(self._hung_up.set)
+
+    def joined(self, server: Server) -> bool:
+        """Wait until the server is a member of its cluster, if it has one. False: a signal came, or the server ended.
+
+        The server itself says on stderr what it waits for.
+        """
+        while (cluster := server.cluster()) is not None and cluster.standing != "member":
+            if self.asked.wait(JOIN_SECONDS):
+                return False
+            try:
+                server.check_running()
+            except rota.ServerError:
+                return False
+            self._look(server)
+        return True
 
     def wait(self, server: Server) -> bool:
         """Wait for the signal. Raises rota.ServerError if a node ends by itself. Gives whether its data was well.

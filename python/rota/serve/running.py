@@ -52,12 +52,10 @@ def controlled(server: Server, told: Resolved, where: str | None) -> Listener | 
 
 
 def kept(server: Server, where: Path | None, how: str) -> str:
-    """Where the data is, for the first line; what the start found goes to stderr."""
+    """Where the data is, for the first line."""
     report = server.start_report()
     if report is None:
         return IN_MEMORY if server.cluster() is None else SHARED
-    for line in report.lines:
-        complain(line)
     mode = "read only" if report.is_read_only else how
     if server.cluster() is not None:
         return f"groups in the engine, messages in {where}, {mode}"
@@ -140,8 +138,12 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     for listener in (server._http, control):
         if listener is not None and listener.sends_secrets:
             complain(f"tokens for {listener.address} are sent without encryption: give https:// and --tls-cert")
-    say_ready(server, start, None if control is None else control.address, as_json=as_json)
-    report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
+    found = server.start_report()
+    for line in () if found is None else found.lines:
+        complain(line)
+    if ending.joined(server):
+        say_ready(server, start, None if control is None else control.address, as_json=as_json)
+        report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     if printer is not None:
         printer.begin()
     ending.follow(server)
