@@ -192,3 +192,20 @@ def test_an_address_that_is_none_is_a_wrong_call(address: str) -> None:
     told = call("orders", "--http", address)
     assert (told.exit_code, told.stdout) == (2, "")
     assert told.stderr.startswith(f"rota: --http is `{address}`: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--bootstrap-server 127.0.0.1:1 --http 127.0.0.1:2", "--bootstrap-server asks a broker: leave out --http"),
+        ("--bootstrap-server 127.0.0.1:1 --http-token x", "--bootstrap-server asks a broker: leave out --http-token"),
+        ("--bootstrap-server 127.0.0.1:1 --at 2026-01-31", "--bootstrap-server asks a broker: leave out --at"),
+        ("--from . --http 127.0.0.1:2", "--from reads logs: leave out --http"),
+        ("--from . --watch 3", "--watch needs --bootstrap-server: it is about the records of a broker"),
+        ("--watch 3", "--watch needs --bootstrap-server: it is about the records of a broker"),
+        ("--http 127.0.0.1:1 --history 3", "--history needs --bootstrap-server: it is about the records of a broker"),
+    ],
+)
+def test_an_option_without_effect_is_refused(words: str, says: str) -> None:
+    told = call("orders", *words.split())
+    assert (told.exit_code, told.stdout, told.stderr) == (2, "", f"rota: {says}\n")

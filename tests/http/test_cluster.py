@@ -90,7 +90,7 @@ def test_a_server_says_which_one_has_a_group(two: list[rota.Server]) -> None:
     status, found = shown(other, f"/groups/{group}")
     assert (status, found["group_id"]) == (200, group)
     ended = CliRunner().invoke(app, ["why", group, "--http", str(one.http_address)])
-    assert (ended.exit_code, ended.stderr) == (exits.NOT_FOUND, f"rota: {error['message']}\n")
+    assert (ended.exit_code, ended.stderr) == (exits.FAILED, f"rota: {error['message']}\n")
     assert CliRunner().invoke(app, ["why", group, "--http", str(other.http_address)]).exit_code == 0
 
 

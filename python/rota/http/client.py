@@ -19,7 +19,6 @@ EXIT_CODES = {
     "NeedsTls": exits.MISUSED,
     "NoSuchGroup": exits.NOT_FOUND,
     "NotTrusted": exits.UNREACHABLE,
-    "OtherCoordinator": exits.NOT_FOUND,
     "ServerDown": exits.UNREACHABLE,
     "TimedOut": exits.UNREACHABLE,
     "Unauthorized": exits.MISUSED,

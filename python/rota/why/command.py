@@ -86,7 +86,37 @@ BrokerConfig = Annotated[
 ]
 
 
+ONE_SOURCE = {
+    "bootstrap_server": ("from_", "at", "http", "http_token", "control_token"),
+    "from_": ("http", "http_token", "control_token", "command_config"),
+}
+"""What each source is not asked with."""
+SOURCES = {"bootstrap_server": "--bootstrap-server asks a broker", "from_": "--from reads logs"}
+OF_BROKERS = ("watch_s", "history_s")
+
+
+def check_source(context: typer.Context) -> None:
+    """End the command if an option of the command line would have no effect."""
+    flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    given = [name for name in context.params if is_given(context, name)]
+    source = next((name for name in ONE_SOURCE if name in given), None)
+    for name in given:
+        if source is not None and name in ONE_SOURCE[source]:
+            exits.fail(exits.MISUSED, f"{SOURCES[source]}: leave out {flags[name]}")
+        if source != "bootstrap_server" and name in OF_BROKERS:
+            exits.fail(exits.MISUSED, f"{flags[name]} needs --bootstrap-server: it is about the records of a broker")
+    if "at" in given and source is None:
+        exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line has an option."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def why(
+    context: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
     http: HttpAddress = DEFAULT_ADDRESS,
     from_: Annotated[
@@ -107,7 +137,8 @@ def why(
 ) -> None:
     """Explain a group's state: since when, which members it waits for and until when, and what caused it. The first
     line is a summary; below are the members that delay the group, and its last rebalances.
-    Exit code 0: the group was explained. 2: usage error. 3: no such group. 5: the server did not answer.
+    Exit code 0: the group was explained. 1: another server of the cluster has it, or it cannot be explained. 2: usage
+    error. 3: no such group, or --from has no journal. 5: the server did not answer.
 
     \b
     Examples:
@@ -118,9 +149,8 @@ def why(
       rota why orders --from data --at 2026-01-31T13:30:20
       rota why orders --bootstrap-server kafka:9092 --watch 30
     """
+    check_source(context)
     if bootstrap_server is not None:
-        if from_ is not None or at is not None:
-            exits.fail(exits.MISUSED, "--bootstrap-server asks a broker: leave out --from and --at")
         from rota.why.broker.command import why_elsewhere
 
         why_elsewhere(group, bootstrap_server, command_config, watch_s, history_s, as_json=as_json)
@@ -132,9 +162,6 @@ def why(
 
         state.why_then(group, from_, at, as_json)
         return
-    if at is not None:
-        exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
-
     try:
         found = client.group(peer_of(http, http_token, control_token, command_config), group)
     except client.HttpError as error:
