@@ -29,6 +29,11 @@ def reason_of(error: Exception) -> str:
     return str(error)
 
 
+def installs(extra: str) -> str:
+    """How to install an extra of rota, which no package index has."""
+    return f"pip install '.[{extra}]' in a checkout of rota, or 'rota-….whl[{extra}]' with the path of a wheel"
+
+
 def on_stderr(line: str) -> None:
     """The line, if there is a stderr: `print` would take stdout for one that is closed."""
     if sys.stderr is not None:

@@ -67,7 +67,7 @@ def test_without_z3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
     without_z3(monkeypatch)
     result = runner.invoke(app, ["check", "proofs"])
     assert result.exit_code == 2
-    assert "pip install 'rota[check]'" in result.output
+    assert "pip install '.[check]'" in result.output
 
 
 def test_without_z3_the_other_engines_run_and_it_ends_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_without_z3_the_other_engines_run_and_it_ends_with_2(monkeypatch: pytest
     result = runner.invoke(app, ["check", "--json"])
     assert result.exit_code == 2
     assert len(json.loads(result.stdout)) == REPORTS - 1
-    assert "left out: the proofs need Z3: pip install 'rota[check]'" in result.stderr
+    assert "left out: the proofs need Z3: pip install '.[check]'" in result.stderr
 
 
 @pytest.mark.parametrize(

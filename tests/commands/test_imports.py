@@ -83,7 +83,7 @@ def test_a_command_names_the_extra_that_it_lacks(words: str, extra: str, tmp_pat
     done = run("-c", COMMAND, *words.replace("DIR", str(tmp_path)).split())
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("rota: ")
-    assert f"pip install 'rota[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -59,7 +59,7 @@ Bootstrap = Annotated[
     typer.Option(
         "--bootstrap-server",
         metavar="HOST:PORT",
-        help="Read __consumer_offsets of a Kafka cluster instead, also with --follow (needs rota[groups]).",
+        help="Read __consumer_offsets of a Kafka cluster instead, also with --follow (needs the extra `groups`).",
     ),
 ]
 CommandConfig = Annotated[
@@ -269,7 +269,8 @@ def audit(
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
     group matches --group.
-    URLs, tables, a report and --follow need Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g: its heap.
+    URLs, tables, a report and --follow need Java 17 and the extra `audit`: pip install '.[audit]'. Its heap is
+    SPARK_DRIVER_MEMORY=4g.
 
     \b
     Examples:

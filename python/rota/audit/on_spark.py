@@ -77,7 +77,10 @@ class Where(NamedTuple):
         where = lost or "a worker"
         if (missing := MISSING.search(said)) is not None:
             package = missing[1].partition(".")[0]
-            return MISUSED, f"the Python of {where} has no {package}: install rota[audit] there; {ARCHIVE}"
+            return (
+                MISUSED,
+                f"the Python of {where} has no {package}: install rota with `audit` there; {ARCHIVE}",
+            )
         if (versions := VERSIONS.search(said)) is not None:
             return MISUSED, f"the Python of {where} is another one than here: {versions[0][26:]}; {ARCHIVE}"
         return (MISUSED, f"Spark: {where}: {cause}; --verbose shows more") if is_of_spark else None

@@ -16,12 +16,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota.audit import quiet
+from rota.exits import installs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION = 17
-INSTALL_EXTRA = "the audit needs pyspark and pyarrow, and pandas and protobuf to follow: pip install 'rota[audit]'"
+INSTALL_EXTRA = f"the audit needs pyspark and pyarrow, and pandas and protobuf to follow: {installs('audit')}"
 INSTALL_JAVA = (
     f"the audit needs Java {JAVA_VERSION} or newer: apt-get install openjdk-17-jre-headless,"
     " brew install openjdk@17, or set JAVA_HOME"

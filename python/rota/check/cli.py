@@ -242,8 +242,8 @@ def prove(
 ) -> None:
     """Prove the invariants of the protocols, of transactions, the timing wheel and the assignors, without bounds.
 
-    Needs Z3: pip install 'rota[check]'. Results are cached in ~/.cache/rota by the content of the specifications.
-    --quick leaves out the planted bugs.
+    Needs Z3, the extra `check`: pip install '.[check]'. Results are cached in ~/.cache/rota by the content of the
+    specifications. --quick leaves out the planted bugs.
 
     \b
     Examples:

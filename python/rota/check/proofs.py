@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rota.check.engines import Effort, Progress, Report
+from rota.exits import installs
 
-NEEDS = "the proofs need Z3: pip install 'rota[check]'"
+NEEDS = f"the proofs need Z3: {installs('check')}"
 
 
 def missing() -> str | None:

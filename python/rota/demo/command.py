@@ -12,7 +12,7 @@ import typer
 
 import rota
 from rota.addresses import address
-from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail, installs
 
 DURATION_S = {False: 30.0, True: 60.0}
 """Without and with --cluster."""
@@ -62,7 +62,7 @@ def _checked(
 ) -> str | None:
     """Ends with MISUSED for options that do not fit. Returns the program of etcd, if it is needed."""
     if importlib.util.find_spec("confluent_kafka") is None:
-        fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
+        fail(MISUSED, f"the demo needs the confluent-kafka client: {installs('demo')}")
     if bootstrap_server is not None:
         address("--bootstrap-server", bootstrap_server, 1)
         if cluster:

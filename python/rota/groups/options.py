@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.addresses import parsed
+from rota.exits import installs
 from rota.groups.errors import GroupsError, misused
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def connected(
         from rota.groups.cluster import Cluster
     except ImportError:
         raise misused(
-            "a connection to a broker needs the kafka-python client, 3.0 or newer: pip install 'rota[groups]'"
+            f"a connection to a broker needs the kafka-python client, 3.0 or newer: {installs('groups')}"
         ) from None
     from rota.groups.properties import read_config, setting
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from rota import _rota
+from rota.exits import installs
 from rota.http import cluster_views, views
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def metrics(subject: Subject, query: Query) -> Answer:
     try:
         from rota.http import metrics as made
     except ModuleNotFoundError:
-        message = "metrics need the prometheus-client package: pip install 'rota[http]'"
+        message = f"metrics need the prometheus-client package: {installs('http')}"
         raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "MetricsNotInstalled", message) from None
     return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health(), query.get("name[]")))
 
