@@ -139,7 +139,7 @@ def test_without_the_client_the_demo_says_what_to_install(monkeypatch: pytest.Mo
     ended = CliRunner().invoke(app, ["demo"])
     assert ended.exit_code == 2
     assert ended.stderr.startswith(
-        "rota: the demo needs the confluent-kafka client: pip install '.[demo]' in a checkout"
+        "rota: the demo needs the confluent-kafka client: pip install '.[demo]' in a "
     )
 
 
