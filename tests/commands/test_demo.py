@@ -138,9 +138,7 @@ def test_without_the_client_the_demo_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", find_all_but_one)
     ended = CliRunner().invoke(app, ["demo"])
     assert ended.exit_code == 2
-    assert ended.stderr.startswith(
-        "rota: the demo needs the confluent-kafka client: pip install '.[demo]' in a "
-    )
+    assert ended.stderr.startswith("rota: the demo needs the confluent-kafka client: pip install '.[demo]' in a ")
 
 
 def test_a_broker_that_is_not_there_has_an_exit_code_of_its_own_and_is_named() -> None:
