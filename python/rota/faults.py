@@ -52,13 +52,13 @@ class Faults:
         Injections that match the same requests are used up one after the other. A request that Kafka refuses before
         the coordinator sees it, such as a commit to unknown topics, does not use up an injection.
 
-        Raises ValueError for an unknown name, with the nearest known one, if `times` is not 0 to 2,147,483,647, or if
+        Raises ValueError for an unknown name, with the nearest known one, if `times` is not 1 to 2,147,483,647, or if
         `group` is given with an API whose requests name no group: Fetch, ListGroups, Metadata or Produce.
         """
         if group is not None and api in WITHOUT_GROUP:
             raise ValueError(f"group is {group!r}: {api} names no group, leave out group")
         text(api, "api", AN_API), text(error, "error", AN_ERROR)
-        number = self._inner.inject_error(api, error, whole(times, "times"), optional_text(group, "group"))
+        number = self._inner.inject_error(api, error, whole(times, "times", 1), optional_text(group, "group"))
         return Injection(self._inner, number)
 
     def injected(self) -> int:
@@ -96,23 +96,23 @@ class Faults:
     def fail_appends(self, error: str, times: int = 1) -> None:
         """Fail the next `times` appends with a Kafka error, such as "NOT_ENOUGH_REPLICAS".
 
-        Raises ValueError for an unknown error, or if `times` is not 0 to 2,147,483,647.
+        Raises ValueError for an unknown error, or if `times` is not 1 to 2,147,483,647.
         """
-        self._inner.fail_appends(text(error, "error", AN_ERROR), whole(times, "times"))
+        self._inner.fail_appends(text(error, "error", AN_ERROR), whole(times, "times", 1))
 
     def lose_append_answers(self, error: str, times: int = 1) -> None:
         """Store the next `times` appends, and report each as failed with a Kafka error.
 
         A commit then fails, and a later start or a move to another node finds it. Raises as `fail_appends`.
         """
-        self._inner.lose_append_answers(text(error, "error", AN_ERROR), whole(times, "times"))
+        self._inner.lose_append_answers(text(error, "error", AN_ERROR), whole(times, "times", 1))
 
     def duplicate_appends(self, times: int = 1) -> None:
         """Store each of the next `times` appends twice, as when a retry repeats a write that had succeeded.
 
-        The request gets the answer to the first write. Raises ValueError if `times` is not 0 to 2,147,483,647.
+        The request gets the answer to the first write. Raises ValueError if `times` is not 1 to 2,147,483,647.
         """
-        self._inner.duplicate_appends(whole(times, "times"))
+        self._inner.duplicate_appends(whole(times, "times", 1))
 
     def fence_appends(self, times: int = 1) -> None:
         """Fence each of the next `times` appends: a newer epoch of the partition begins before the append arrives.
@@ -120,7 +120,7 @@ class Faults:
         The append is not stored. Requests for the partition get NOT_COORDINATOR until `server.move_partition` gives it
         to a node, which may be the same one. Raises as `duplicate_appends`.
         """
-        self._inner.fence_appends(whole(times, "times"))
+        self._inner.fence_appends(whole(times, "times", 1))
 
     def hold_opens(self) -> None:
         """Keep the log of each partition that moves from opening until `release_opens`, as if it were far away.
@@ -203,7 +203,7 @@ class Faults:
         A client then cannot know whether its commit was stored. Raises as `delay_answers`.
         """
         return Fault(
-            self._inner, self._inner.drop_answers(_optional_api(api), whole(times, "times"), _optional_node(node))
+            self._inner, self._inner.drop_answers(_optional_api(api), whole(times, "times", 1), _optional_node(node))
         )
 
     def drop_connections(self, node: int | None = None) -> int:
