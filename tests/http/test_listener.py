@@ -104,11 +104,23 @@ def test_a_stopped_server_answers_no_more() -> None:
         ("/groups?limit=0", 400, "BadParameter"),
         ("/groups?limit=%D9%A3", 400, "BadParameter"),
         ("/groups?limit=10001", 400, "BadParameter"),
+        ("/groups?limit=", 400, "BadParameter"),
+        ("/groups?limt=1", 400, "BadParameter"),
+        ("/groups?limit=1&limt", 400, "BadParameter"),
+        ("/groups/orders?limit=1", 400, "BadParameter"),
+        ("/metrics?name=rota_up", 400, "BadParameter"),
         ("/groups?" + "&".join(f"p{at}=1" for at in range(101)), 400, "BadTarget"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused_by_name(server: rota.Server, path: str, status: int, name: str) -> None:
     assert shown(server, path, "error", status)["error"] == name
+
+
+def test_an_unknown_parameter_is_refused_with_those_that_there_are(server: rota.Server) -> None:
+    refused = shown(server, "/groups?limt=1", "error", 400)
+    assert refused["message"] == "/groups has no parameter `limt`: give limit or after"
+    for path in ("/healthz", "/readyz", "/"):
+        assert ask(server, f"{path}?now=1")[0] == 200, "proxies and browsers add theirs"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
@@ -199,7 +211,7 @@ def test_an_address_in_use_is_an_error_that_names_it() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         wanted = f"127.0.0.1:{taken.getsockname()[1]}"
-        says = f"cannot serve HTTP on {wanted}: Address already in use; choose an address of this machine"
+        says = f"cannot serve HTTP on {wanted}: Address already in use; give another port, or 0 for a free one"
         with pytest.raises(OSError, match=f"^{says}"):
             rota.Server(http=wanted)
         command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0", "--http", wanted]

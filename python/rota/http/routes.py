@@ -171,7 +171,8 @@ def metrics(subject: Subject, query: Query) -> Answer:
     except ModuleNotFoundError:
         message = f"metrics need the prometheus-client package: {installs('http')}"
         raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "MetricsNotInstalled", message) from None
-    return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health(), query.get("name[]")))
+    names = [name for name in query.get("name[]", ()) if name] or None
+    return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health(), names))
 
 
 def packaged_as(name: str, media_type: str) -> Callable[[Subject, Query], Answer]:
@@ -190,6 +191,8 @@ PATHS: dict[str, Callable[[Subject, Query], Answer]] = {
     "/page.css": packaged_as("page.css", "text/css; charset=utf-8"),
 }
 GROUP = "/groups/"
+PARAMETERS = {"/groups": ("limit", "after"), "/metrics": ("name[]",), GROUP: ()}
+"""The parameters of paths. Probes and the page take any: proxies and browsers add theirs."""
 READING = "GET, HEAD"
 CONTROLS = "/control/"
 
@@ -246,13 +249,24 @@ def answer(subject: Subject, target: str) -> Answer:
         return as_json({"error": type(error).__name__, "message": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
+def check_parameters(path: str, query: Query) -> None:
+    """Refuse a parameter that the path does not have: it would change nothing."""
+    known = PARAMETERS.get(path)
+    other = None if known is None else next((name for name in query if name not in known), None)
+    if known is not None and other is not None:
+        remedy = f"give {' or '.join(known)}" if known else "it has none"
+        message = f"{path} has no parameter `{other[:80]}`: {remedy}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "BadParameter", message)
+
+
 def _routed(subject: Subject, target: str) -> Answer:
     try:
         url = urlsplit(target)
-        query = parse_qs(url.query, errors="strict", max_num_fields=100)
+        query = parse_qs(url.query, keep_blank_values=True, errors="strict", max_num_fields=100)
         group_id = unquote(url.path.removeprefix(GROUP), errors="strict")
     except ValueError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadTarget", f"the target cannot be read: {error}") from None
+    check_parameters(GROUP if url.path.startswith(GROUP) else url.path, query)
     shown = PATHS.get(url.path)
     if shown is not None:
         return shown(subject, query)
