@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from rota._rota import nearest
+
 # Typer brings its own copy of click, or imports it: its public exceptions lead to the class of both.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -21,6 +23,8 @@ def line(error: Any) -> str:
         return f"{_named(error.param)} is missing; {known}"
     if kind == "NoSuchOption":
         near = " or ".join(name for name in error.possibilities or () if name != "--help")
+        if hint := _of_commands(error):
+            return f"there is no option {error.option_name}{hint}"
         return f"there is no option {error.option_name}" + (f": did you mean {near}?" if near else f"; {known}")
     said = _plain(error.message)
     if extra := re.fullmatch(r"got unexpected extra arguments? \((.*)\)", said.replace("(s)", "")):
@@ -30,6 +34,21 @@ def line(error: Any) -> str:
         given = "" if value is None else f" is `{value}`"
         return f"{_named(error.param)}{given}: {_wanted(error.param) or _choices(said) or said}"
     return said if said.endswith("?") else f"{said}; {known}"
+
+
+def _of_commands(error: Any) -> str:
+    """What to give instead of an option in front of the commands of a group: a command, or the option behind one."""
+    if error.ctx is None or error.ctx.parent is None:
+        return ""
+    commands: dict[str, Any] = dict(getattr(error.ctx.command, "commands", {}))
+    found = nearest(error.option_name.lstrip("-"), list(commands))
+    if found is not None:
+        return f": did you mean the command `{error.ctx.command_path} {found}`?"
+    with_it = (
+        name for name, command in commands.items() if any(error.option_name in option.opts for option in command.params)
+    )
+    first = next(with_it, None)
+    return "" if first is None else f" here: write it behind a command, as in `{error.ctx.command_path} {first}`"
 
 
 def _commands_help(error: Any) -> str:

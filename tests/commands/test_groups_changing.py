@@ -86,7 +86,10 @@ def test_a_plan_is_written_read_and_undone(scene: Scene, tmp_path: Path) -> None
     assert scene.run("reset-offsets", scene.group, "--from-file", undo, "--execute").code == 0
     assert scene.committed(topic) == {0: 3, 1: 2}
     again = scene.run("reset-offsets", scene.group, "--topic", topic, "--to-latest", "--undo", undo, "--execute")
-    assert (again.code, again.err) == (2, f"rota: --undo {undo}: there is such a file already; nothing was changed\n")
+    assert (again.code, again.err) == (
+        2,
+        f"rota: --undo is `{undo}`: it exists already; nothing was changed\n",
+    )
     assert scene.committed(topic) == {0: 3, 1: 2}
 
 
@@ -155,6 +158,10 @@ def test_deleted_offsets_come_back_from_the_undo_file_with_their_metadata(scene:
     scene.commit(kept, {0: 1})
     before = scene.run("describe", scene.group, "--json").json
     undo = tmp_path / "undo.csv"
+    ended = scene.run("delete-offsets", scene.group, "--topic", topic, "--undo", tmp_path / "once.csv")
+    back = f"--create --execute --from-file {tmp_path / 'once.csv'} --bootstrap-server {scene.bootstrap}\n"
+    assert ended.out.endswith(back), ended.out
+    assert scene.run("reset-offsets", scene.group, "--from-file", tmp_path / "once.csv", "--execute").code == 0
     ended = scene.run("delete-offsets", scene.group, "--topic", topic, "--undo", undo, "--json")
     assert [one["offset"] for one in ended.json["deleted"]] == [3, 2]
     assert scene.committed(topic) == {}

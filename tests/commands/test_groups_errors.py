@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from kafka.errors import TopicAuthorizationFailedError
+from typer.testing import CliRunner
 
 import rota
+from rota.cli import app
 from rota.groups import changes
 from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind
@@ -106,6 +108,46 @@ def test_a_wrong_value_or_file_counts_before_members_do(own_scene: Scene) -> Non
         assert (ended.code, ended.err.startswith(f"rota: {wrong[0]}")) == (2, True), ended.err
 
 
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("missing", "No such file or directory; give a file that --plan or --undo wrote"),
+        (".", "Is a directory; give a file that --plan or --undo wrote"),
+        ("bytes", "it is not text; give a file that --plan or --undo wrote"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_before_a_broker_is_asked(
+    file: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bytes").write_bytes(b"\xff\xfe")
+    ended = rota_groups("reset-offsets", "g", "--from-file", file, "--bootstrap-server", "127.0.0.1:1")
+    assert (ended.code, ended.out, ended.err) == (2, "", f"rota: --from-file is `{file}`: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--lst", "there is no option --lst: did you mean the command `rota groups list`?"),
+        ("--plan", "there is no option --plan here: write it behind a command, as in `rota groups reset-offsets`"),
+        ("--none-such", "there is no option --none-such; `rota groups -h` lists what there is"),
+    ],
+)
+def test_an_option_in_front_of_the_command_says_where_it_belongs(words: str, says: str) -> None:
+    ended = CliRunner().invoke(app, ["groups", *words.split()], prog_name="rota")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", f"rota: {says}\n")
+
+
+def test_a_deletion_of_several_groups_says_that_none_was_deleted(own_scene: Scene) -> None:
+    topic = own_scene.topic(1)
+    own_scene.commit(topic, {0: 1})
+    ended = own_scene.run("delete", own_scene.group, "none-such")
+    assert (ended.code, ended.err) == (3, "rota: there is no group `none-such`; none of the 2 groups was deleted\n")
+    ended = own_scene.run("delete", "--regex", "none-such")
+    assert (ended.code, ended.out) == (0, "no group matches --regex `none-such`: nothing was deleted\n")
+    assert own_scene.run("describe", own_scene.group).code == 0
+
+
 def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -157,7 +199,7 @@ def test_of_files_that_cannot_all_be_written_none_is_left(own_scene: Scene, tmp_
     plan, undo = tmp_path / "plan.csv", tmp_path / "absent" / "undo.csv"
     files = ("--plan", plan, "--undo", undo)
     ended = own_scene.run("reset-offsets", own_scene.group, "--topic", topic, "--to-latest", *files, "--execute")
-    assert (ended.code, ended.err.startswith(f"rota: --undo {undo}: ")) == (2, True), ended.err
+    assert (ended.code, ended.err.startswith(f"rota: --undo is `{undo}`: ")) == (2, True), ended.err
     assert ended.err.endswith("; nothing was changed\n")
     assert not plan.exists()
     assert own_scene.committed(topic) == {0: 1}

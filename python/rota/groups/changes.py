@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rota.groups.cluster import Cluster, Committed, Described, Member, Partition, kind_of, refusal
 from rota.groups.errors import GroupsError, Kind, misused, nearest
-from rota.groups.plan import Step, as_file, as_undo, named, read_file, steps, wanted_offsets
-from rota.groups.values import Goal, Target, chosen
+from rota.groups.plan import Step, as_file, as_undo, named, steps, wanted_offsets
+from rota.groups.values import Goal, chosen
+from rota.why.words import counted
 
 MEMBERS_NAMED = 3
 
@@ -21,7 +22,7 @@ def who(described: Described) -> str:
         return "members"
     some = [f"{member.client_id} at {member.host}" for member in members[:MEMBERS_NAMED]]
     more = ["..."] if len(members) > MEMBERS_NAMED else []
-    return f"{len(members)} member{'s' * (len(members) != 1)} ({', '.join(some + more)})"
+    return f"{counted(len(members), 'member')} ({', '.join(some + more)})"
 
 
 def refuse_live(described: Described, change: str) -> None:
@@ -40,9 +41,9 @@ def write_new(option: str, path: Path, text: str) -> None:
     try:
         file = path.open("x", encoding="utf-8", newline="")
     except FileExistsError:
-        raise misused(f"{option} {path}: there is such a file already; nothing was changed") from None
+        raise misused(f"{option} is `{path}`: it exists already; nothing was changed") from None
     except OSError as error:
-        raise misused(f"{option} {path}: {error}; nothing was changed") from None
+        raise misused(f"{option} is `{path}`: {error.strerror}; nothing was changed") from None
     try:
         with file:
             file.write(text)
@@ -50,7 +51,7 @@ def write_new(option: str, path: Path, text: str) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink()
-        raise misused(f"{option} {path}: {error}; nothing was changed") from None
+        raise misused(f"{option} is `{path}`: {error.strerror}; nothing was changed") from None
 
 
 def apply(cluster: Cluster, group: str, steps: Sequence[Step], undo: Path | None) -> None:
@@ -78,8 +79,14 @@ def _taken_back(cluster: Cluster, group: str, done: Sequence[Step]) -> set[Parti
 
 def delete(cluster: Cluster, groups: Sequence[str]) -> None:
     """Deletes groups, if all of them are there and without members."""
-    for described in cluster.describe(groups):
-        refuse_live(described, "delete")
+    try:
+        for described in cluster.describe(groups):
+            refuse_live(described, "delete")
+    except GroupsError as error:
+        if len(groups) == 1 or error.kind not in (Kind.NOT_FOUND, Kind.IN_USE):
+            raise
+        said = str(error).removesuffix("; nothing was changed")
+        raise GroupsError(error.kind, f"{said}; none of the {len(groups)} groups was deleted") from None
     refused = cluster.delete(groups)
     if refused:
         what = ", ".join(f"`{group}` ({code})" for group, code in sorted(refused.items()))
@@ -155,8 +162,6 @@ def remove(cluster: Cluster, group: str, member: Member, reason: str) -> None:
 
 def reset(cluster: Cluster, group: str, goal: Goal, topics: Iterable[str] | None, *, create: bool) -> list[Step]:
     """The steps that a reset would take, of a group without members. Nothing is changed."""
-    if goal.target is Target.FROM_FILE:
-        read_file(Path(goal.name), group)  # A wrong file is an error whatever the group is doing.
     if not (create and group not in {line.group for line in cluster.groups()}):
         [described] = cluster.describe([group])
         refuse_live(described, "reset-offsets")

@@ -176,6 +176,12 @@ def reset_offsets(
             raise misused("--dry-run and --execute contradict each other: give one of them")
         if export and as_json:
             raise misused("--export and --json are two forms: give one of them")
+        if from_file is not None:
+            # A wrong file is an error whatever the broker and the group are doing.
+            options.check_library()
+            from rota.groups.plan import read_file
+
+            read_file(Path(from_file), name)
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render
 
@@ -211,9 +217,9 @@ def delete(
 
             names = selected(cluster, wanted)
             changes.delete(cluster, names)
-        typer.echo(
-            json.dumps({"deleted": names}) if as_json else "\n".join(f"deleted {render.plain(one)}" for one in names)
-        )
+        lines = [f"deleted {render.plain(one)}" for one in names]
+        none = "there are no groups" if regex is None else f"no group matches --regex `{regex}`"
+        typer.echo(json.dumps({"deleted": names}) if as_json else "\n".join(lines) or f"{none}: nothing was deleted")
 
 
 @app.command("delete-offsets")
@@ -250,7 +256,8 @@ def delete_offsets(
             [described] = cluster.describe([name])
             offsets = changes.offsets_to_delete(described, cluster.committed(name), topics)
             changes.delete_offsets(cluster, name, offsets, file)
-        typer.echo(render.offsets_deleted(name, offsets, str(file), as_json=as_json))
+        reached = options.again(bootstrap_server, command_config)
+        typer.echo(render.offsets_deleted(name, offsets, str(file), reached, as_json=as_json))
 
 
 @app.command("remove-member")

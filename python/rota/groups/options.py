@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,18 +72,24 @@ def ending(as_json: bool) -> Iterator[None]:
         raise typer.Exit(error.kind.exit_code) from None
 
 
-def connected(
-    bootstrap_server: str | None, command_config: Path | None, properties: list[str] | None, timeout_ms: int
-) -> Cluster:
-    """A connection with what the options say."""
+def check_library() -> None:
+    """An error without the library of clients. What needs it is imported after this."""
     try:
-        from kafka import KafkaAdminClient
-
-        from rota.groups.cluster import Cluster
+        import rota.groups.cluster  # noqa: F401
     except ImportError:
         raise misused(
             f"a connection to a broker needs the kafka-python client, 3.0 or newer: {installs('groups')}"
         ) from None
+
+
+def connected(
+    bootstrap_server: str | None, command_config: Path | None, properties: list[str] | None, timeout_ms: int
+) -> Cluster:
+    """A connection with what the options say."""
+    check_library()
+    from kafka import KafkaAdminClient
+
+    from rota.groups.cluster import Cluster
     from rota.groups.properties import read_config, setting
 
     known = KafkaAdminClient.DEFAULT_CONFIG
@@ -100,6 +107,12 @@ def connected(
     except ValueError as error:
         raise misused(f"--bootstrap-server is `{where}`: {error}, with commas between") from None
     return Cluster(",".join(servers), settings, timeout_ms)
+
+
+def again(bootstrap_server: str | None, command_config: Path | None) -> str:
+    """The options with which another command reaches the same broker."""
+    given = {"--bootstrap-server": bootstrap_server, "--command-config": command_config}
+    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in given.items() if value is not None)
 
 
 def one_group(argument: str | None, option: str | None) -> str:

@@ -59,7 +59,8 @@ def read_file(path: Path, group: str) -> dict[Partition, Committed]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise misused(f"--from-file {path}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise misused(f"--from-file is `{path}`: {reason}; give a file that --plan or --undo wrote") from None
     if text and not text.endswith("\n"):
         raise misused(f"--from-file {path}: the last line has no end: was the file cut short?")
     found: dict[Partition, Committed] = {}

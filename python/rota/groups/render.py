@@ -262,11 +262,11 @@ def reset(group: str, found: Sequence[Step], *, executed: bool, form: str) -> st
     return steps(group, found) + ("" if executed else "\n\nNothing was changed: --execute does it.")
 
 
-def offsets_deleted(group: str, found: Mapping[Partition, Committed], undo: str, *, as_json: bool) -> str:
-    """What was deleted, and where it is kept."""
+def offsets_deleted(group: str, found: Mapping[Partition, Committed], undo: str, reached: str, *, as_json: bool) -> str:
+    """What was deleted, and where it is kept. `reached` are the options of the broker."""
     if as_json:
         deleted = [{"topic": topic, "partition": index, "offset": one.offset} for (topic, index), one in found.items()]
         return json.dumps({"group": group, "deleted": deleted, "undo": undo}, indent=2)
     lines = [(group, topic, index, one.offset) for (topic, index), one in found.items()]
     back = f"rota groups reset-offsets {shlex.quote(plain(group))} --create --execute --from-file {shlex.quote(undo)}"
-    return table(("GROUP", "TOPIC", "PARTITION", "DELETED-OFFSET"), lines) + f"\n\nTo bring them back: {back}"
+    return table(("GROUP", "TOPIC", "PARTITION", "DELETED-OFFSET"), lines) + f"\n\nTo bring them back: {back}{reached}"
