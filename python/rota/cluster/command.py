@@ -413,12 +413,13 @@ def mend(cluster: Reached) -> None:
 def accept_loss(
     cluster: Reached,
     yes: Annotated[bool, typer.Option("--yes", help="Do it: there is no way back.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also while servers are members.")] = False,
 ) -> None:
     """Let a cluster go on after its engine lost confirmed writes, as after a restore of a backup.
 
     It begins a new history: servers that stopped join again with what the engine has now. Commits after the backup are
-    lost. Exit code 0: a new history has begun. 2: usage error. 3: no cluster has this prefix. 5: the engine did not
-    answer.
+    lost. Exit code 0: a new history has begun. 1: servers are members. 2: usage error. 3: no cluster has this prefix.
+    5: the engine did not answer.
 
     \b
     Examples:
@@ -426,6 +427,11 @@ def accept_loss(
     """
     if not yes:
         cluster.fail(MISUSED, "commits that the engine has lost stay lost, and there is no way back: give --yes")
+    _, alive = observed(cluster.engine, cluster.tell)
+    living = [str(node) for node, lives in sorted(alive.items()) if lives]
+    if living and not force:
+        nodes = f"node {living[0]} is a member" if len(living) == 1 else f"nodes {', '.join(living)} are members"
+        cluster.fail(FAILED, f"{nodes} and would join anew: stop all servers first, with SIGTERM, or give --force")
     lost, begun = cluster.engine.accept_loss()
     cluster.show({"lost_history": lost, "history": begun}, [f"history {begun} has begun; {lost} is over"])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rota.cluster.looking import LEFT, UNKNOWN, Image, Member, Node, Partition, moment, unserved_line
+from rota.why.words import counted
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 ROLES = {"etcd": ("follower", "leader"), "postgresql": ("standby", "primary")}
@@ -161,4 +162,4 @@ def summary(engine: str, kind: str, found: Image, alive: dict[int, bool], member
     yield f"partitions  {len(found.partitions)}, {held} owned, {len(found.moving())} moving"
     of = "" if fullest is None or not fullest.quota_bytes else f" of {size(fullest.quota_bytes)}"
     space = "" if fullest is None else f", {size(fullest.file_bytes)}{of} used"
-    yield f"{kind:<11} {len(members)} members, {len(answering)} answer{space}"
+    yield f"{kind:<11} {counted(len(members), 'member')}, {len(answering)} answer{space}"

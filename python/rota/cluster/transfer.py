@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rota import _rota, interrupts
+from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.cluster import directory as files
 from rota.cluster.looking import STATE_TOPIC, Image, image
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
@@ -93,8 +94,15 @@ def import_(
         Path, typer.Argument(metavar="DIR", help="The data directory of a server that is stopped.", show_default=False)
     ],
     ttl_ms: Annotated[
-        int, typer.Option("--ttl-ms", metavar="MS", min=1, help="The TTL of the cluster's servers.")
-    ] = 5_000,
+        int,
+        typer.Option(
+            "--ttl-ms",
+            metavar="MS",
+            min=TTL_MS_MIN,
+            max=TTL_MS_MAX,
+            help="The TTL of the cluster's servers.",
+        ),
+    ] = TTL_MS,
     leader: Annotated[
         list[int] | None,
         typer.Option(

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rota.demo.evidence import Checkpoint, Ended, Evidence, Ownership, Partition, Snapshot
+from rota.why.words import counted
 
 STABLE = "Stable"
 
@@ -145,7 +146,7 @@ def checkpoint_faults(checkpoint: Checkpoint, topics: Mapping[str, int]) -> Iter
         yield f"the group {state}, not Stable"
         return
     if len(described.owners) != len(checkpoint.subscriptions):
-        yield f"the group has {len(described.owners)} members, {len(checkpoint.subscriptions)} consumers run"
+        yield f"the group has {counted(len(described.owners), 'member')}, {len(checkpoint.subscriptions)} consumers run"
     yield from _not_exactly(described.owners, expected, "by the coordinator's word")
     if sorted(map(sorted, filter(None, described.owners.values()))) != sorted(
         map(sorted, filter(None, checkpoint.by_clients.values()))
