@@ -5,26 +5,29 @@ from __future__ import annotations
 from rota.exits import MISUSED, fail
 
 LOOPBACK = "127.0.0.1"
+KAFKA_PORT, HTTP_PORT = 9092, 9644
+"""The ports of examples: of clients of Kafka, and of --http."""
 HTTP, HTTPS = "http://", "https://"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def parsed(text: str, lowest_port: int = 1) -> str:
+def parsed(text: str, lowest_port: int = 1, port: int = KAFKA_PORT) -> str:
     """HOST:PORT, [HOST]:PORT for IPv6, or :PORT for this machine only; gives it with its host.
 
-    Raises ValueError, which says what to give instead.
+    `port` is that of the example in errors. Raises ValueError, which says what to give instead.
     """
+    example = f"give HOST:PORT, such as {LOOPBACK}:{port}"
     if "://" in text:
-        raise ValueError("leave out the scheme: give HOST:PORT, such as 127.0.0.1:9092")
+        raise ValueError(f"leave out the scheme: {example}")
     if text.isascii() and text.isdigit():
         raise ValueError(f"write :{text} for a port of this machine only, or HOST:{text}")
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit():
-        raise ValueError("give HOST:PORT, such as 127.0.0.1:9092")
+    host, colon, given = text.rpartition(":")
+    if not colon or not given.isascii() or not given.isdigit():
+        raise ValueError(example)
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise ValueError("write an IPv6 host in brackets, such as [::1]:9092")
-    if not lowest_port <= int(port) <= 65_535:
-        raise ValueError(f"the port is {port}, give {lowest_port} to 65535")
+        raise ValueError(f"write an IPv6 host in brackets, such as [::1]:{port}")
+    if not lowest_port <= int(given) <= 65_535:
+        raise ValueError(f"the port is {given}, give {lowest_port} to 65535")
     return text if host else f"{LOOPBACK}{text}"
 
 
@@ -62,7 +65,7 @@ def listen_address(option: str, text: str) -> str:
 def web_parsed(text: str, lowest_port: int = 1) -> str:
     """Like `parsed`, with https:// in front for TLS. Raises ValueError."""
     scheme = HTTPS if text.startswith(HTTPS) else ""
-    return scheme + parsed(text.removeprefix(HTTPS).removeprefix(HTTP).removesuffix("/"), lowest_port)
+    return scheme + parsed(text.removeprefix(HTTPS).removeprefix(HTTP).removesuffix("/"), lowest_port, HTTP_PORT)
 
 
 def web_address(option: str, text: str, lowest_port: int) -> str:

@@ -346,7 +346,12 @@ def test_a_loss_is_accepted_only_by_name(scene: Scene) -> None:
     assert (refused.exit_code, refused.stdout) == (exits.MISUSED, "")
     assert refused.stderr.endswith("give --yes\n")
     before = scene.done("describe")["history"]
-    accepted = scene.done("accept-loss", "--yes")
+    scene.is_well()
+    refused = scene.run("accept-loss", "--yes")
+    assert (refused.exit_code, refused.stdout) == (exits.FAILED, "")
+    assert refused.stderr.endswith("stop all servers first, with SIGTERM, or give --force\n"), refused.stderr
+    assert scene.done("describe")["history"] == before
+    accepted = scene.done("accept-loss", "--yes", "--force")
     assert accepted["lost_history"] == before
     assert scene.done("describe")["history"] == accepted["history"] != before
     # Servers join the new history by themselves.
@@ -475,7 +480,11 @@ def test_a_backup_is_restored_as_the_page_says(tmp_path: Path, lives: bool) -> N
             exits.UNREACHABLE,
             "engine etcd://[::1]:1,[::1]:2/rota: no connection: ",
         ),
-        (["--engine", "http://127.0.0.1:1/rota"], exits.MISUSED, 'the engine\'s URL has "http": give etcd://...'),
+        (
+            ["--engine", "http://127.0.0.1:1/rota"],
+            exits.MISUSED,
+            "--engine has the scheme `http`: give etcd://HOST:PORT,...",
+        ),
         (
             ["--engine", "etcds://127.0.0.1:1/rota"],
             exits.MISUSED,

@@ -210,6 +210,11 @@ KEYS = "sasl.oauthbearer.jwks.endpoint.url"
         "--engine etcd://127.0.0.1:1/rota --node-id 1 --nodes 2",
         "--engine etcd://127.0.0.1:1/rota --node-id 1 --peer-user ana",
         "--set group.max.size=0",
+        "--durability os",
+        "--take-over",
+        "--ttl-ms 1000",
+        "--journal-retention-ms 1000",
+        "--data data --journal-retention-bytes 1000",
     ],
 )
 def test_show_refuses_what_serve_refuses_in_the_same_words(words: str) -> None:

@@ -244,6 +244,19 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("option", ["--http", "--control"])
+def test_an_address_of_http_that_is_in_use_says_what_to_do(option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = run("serve", "--listen", "127.0.0.1:0", option, wanted)
+    what = "HTTP" if option == "--http" else "control"
+    remedy = "give another port, or 0 for a free one, or stop the program that has it"
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == f"rota: cannot serve {what} on {wanted}: Address already in use; {remedy}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -253,6 +266,15 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
         (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
         (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
+        (("--http", "foo"), "--http is `foo`: give HOST:PORT, such as 127.0.0.1:9644"),
+        (("--data", "/proc/x"), "--data is `/proc/x`: it cannot be made: No such file or directory; give a directory"),
+        (("--engine", "foo"), "--engine is `foo`, which has no scheme: give etcd://HOST:PORT,.../PREFIX or postgres"),
+        (("--engine", "u:pw@h/x"), "--engine is `...`, which has no scheme: give etcd://HOST:PORT,.../PREFIX"),
+        (("--engine", "http://h:1"), "--engine has the scheme `http`: give etcd://HOST:PORT,.../PREFIX or postgres"),
+        (
+            ("--engine", "etcd://h:1/rota", "--node-id", "1", "--nodes", "2"),
+            "--nodes is 2: a server of a cluster has one node: leave it out, and start more servers",
+        ),
         (("--http", "9644"), "--http is `9644`: write :9644 for a port of this machine only, or HOST:9644"),
         (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
         (("--set", "num.partitions=many"), "`num.partitions` is `many`"),

@@ -17,6 +17,8 @@ PEER_ACCESS = ("peer_ca", "peer_cert", "peer_key", "peer_user", "peer_password_f
 """The options with which a server asks the other ones of its cluster."""
 
 ENCRYPTED = "etcds://"
+URLS = "etcd://HOST:PORT,.../PREFIX or postgres://HOST:PORT,.../DATABASE"
+SCHEMES = ("etcd", "etcds", "postgres", "postgresql")
 POSTGRES = ("postgres://", "postgresql://")
 """Encrypted if there are CAs."""
 # The option that each one needs, and what that is.
@@ -51,6 +53,7 @@ def peer_access_of(told: Resolved) -> PeerAccess | None:
 def access_of(told: Resolved) -> EngineAccess:
     """What the options allow. Ends the command if one of them is wrong or lacks another one."""
     url = told["engine"]
+    check_scheme(told.called("engine"), url)
     check_needed(told, NEEDED)
     if url.startswith(ENCRYPTED) and told["engine_ca"] is None:
         fail(MISUSED, f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
@@ -66,6 +69,16 @@ def access_of(told: Resolved) -> EngineAccess:
     except ValueError as error:
         fail(MISUSED, f"{told.called('engine_password_file')}: {error}")
     return access
+
+
+def check_scheme(called: str, url: str) -> None:
+    """End the command if the URL of an engine is of another kind. The rest of it may have a password."""
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        given = url if "@" not in url else "..."
+        fail(MISUSED, f"{called} is `{given}`, which has no scheme: give {URLS}")
+    if scheme not in SCHEMES:
+        fail(MISUSED, f"{called} has the scheme `{scheme}`: give {URLS}")
 
 
 def has_password(url: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import ssl
@@ -286,6 +287,12 @@ class ListenError(OSError):
 
 HTTPS = "https://"
 
+BINDING = {
+    errno.EADDRINUSE: "give another port, or 0 for a free one, or stop the program that has it",
+    errno.EACCES: "give a port above 1023, or 0 for a free one",
+}
+"""What to do about an address that cannot be listened on, by the system's error."""
+
 REMEDIES = {
     HTTP: "an HTTP token (--http-token), or let everyone read it (--allow-anonymous-http)",
     CONTROL: "a control token, or listen on 127.0.0.1",
@@ -314,8 +321,8 @@ class Opening(NamedTuple):
     def failed(self, error: OSError) -> ListenError:
         """The error about an address that cannot be listened on."""
         reason = error.strerror or str(error)
-        choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
-        return ListenError(error.errno, f"cannot serve {self.what} on {self.text}: {reason}; {choose}")
+        remedy = BINDING.get(error.errno or 0, "give an address of this machine")
+        return ListenError(error.errno, f"cannot serve {self.what} on {self.text}: {reason}; {remedy}")
 
     def is_local(self) -> bool:
         """Whether only this machine reaches it. Raises OSError for an unknown host."""

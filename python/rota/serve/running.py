@@ -32,7 +32,11 @@ EVERYWHERE = (
 def started(start: Start, trace: Sink | None) -> Server:
     """A running server, or the reason why not as one line on stderr."""
     with refusals(start.told.blame):
-        return Server(trace=trace, **start.arguments())
+        try:
+            return Server(trace=trace, **start.arguments())
+        except OSError:
+            start.check_writable()
+            raise
 
 
 def controlled(server: Server, told: Resolved, where: str | None) -> Listener | None:

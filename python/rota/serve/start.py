@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import rota
 from rota import _rota
 from rota.addresses import HTTPS, address, listen_address, web_address
 from rota.clock import VirtualClock
-from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, peer_access_of
+from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, check_scheme, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, UNREACHABLE, fail
 from rota.server import KEYS_URL, LISTEN, addresses_in
@@ -134,14 +135,35 @@ def engine_of(told: Resolved) -> dict[str, Any]:
         if told["reads"] != "session":
             fail(MISUSED, f"{told.called('reads')} needs --engine: a server that is alone asks no other")
         return {}
+    check_scheme(told.called("engine"), engine)
     if node_id is None:
         fail(MISUSED, f"{told.called('engine')} needs --node-id: give each server of the cluster a number of its own")
     for name in ("take_over", "control", "virtual_clock"):
         if told[name]:
             fail(MISUSED, f"{told.called(name)} and --engine are both given: a server of a cluster has no such thing")
+    if told["nodes"] != 1:
+        only = "a server of a cluster has one node: leave it out, and start more servers, each with its own --node-id"
+        fail(MISUSED, f"{told.called('nodes')} is {told['nodes']}: {only}")
     of_node = {"node_id": node_id, "ttl_ms": told["ttl_ms"], "reads": told["reads"]}
     access = {"engine_access": access_of(told), "peer_access": peer_access_of(told)}
     return {"engine": engine, **of_node, **access}
+
+
+WITHOUT_DATA = ("durability", "take_over")
+WITHOUT_JOURNAL = ("journal_retention_bytes", "journal_retention_ms")
+
+
+def check_used(told: Resolved) -> None:
+    """End the command if an option is given that would have no effect."""
+    needed = {name: "--data DIR: without it nothing is kept" for name in WITHOUT_DATA if told["data"] is None}
+    if not told["journal"] and told["journal_dir"] is None:
+        needed |= dict.fromkeys(WITHOUT_JOURNAL, "--journal or --journal-dir DIR: without it no journal is written")
+    if told["engine"] is None:
+        needed["ttl_ms"] = "--engine: a server that is alone has no TTL"
+    for name, what in needed.items():
+        value, source = told.options[name]
+        if source != DEFAULT and value is not False:
+            fail(MISUSED, f"{told.called(name)} needs {what}")
 
 
 def check_directories(told: Resolved) -> None:
@@ -185,6 +207,7 @@ class Start(NamedTuple):
     def of(told: Resolved) -> Start:
         """What these options ask for. Ends the command if one of them is wrong or lacks another one."""
         check_directories(told)
+        check_used(told)
         listen, advertise = addresses(told)
         check_ports(told, listen, advertise)
         if told["virtual_clock"] and told["control"] is None:
@@ -214,6 +237,21 @@ class Start(NamedTuple):
             **{name: told[name] for name in kept},
             **self.access,
         }
+
+    def check_writable(self) -> None:
+        """End the command if this is why a server could not open --data: it cannot be made, or not be written into."""
+        if self.data is None:
+            return
+        given = f"{self.told.called('data')} is `{self.data}`"
+        if self.data.is_dir():
+            if not os.access(self.data, os.R_OK | os.W_OK | os.X_OK):
+                fail(MISUSED, f"{given}: this user may not write into it; change its owner, or give another directory")
+            return
+        try:
+            self.data.mkdir()
+        except OSError as error:
+            fail(MISUSED, f"{given}: it cannot be made: {error.strerror}; give a directory on a disk")
+        self.data.rmdir()
 
     def check_home(self) -> None:
         """End the command if --data has the groups of a server without engine, and they were not imported into this
