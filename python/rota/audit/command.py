@@ -269,8 +269,7 @@ def audit(
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
     group matches --group.
-    URLs, tables, a report and --follow need Java 17 and the extra `audit`: pip install '.[audit]'.
-    SPARK_DRIVER_MEMORY=4g: its heap.
+    URLs, tables, a report and --follow need Java 17 and `pip install '.[audit]'`. SPARK_DRIVER_MEMORY=4g: its heap.
 
     \b
     Examples:

@@ -171,17 +171,11 @@ def reset_offsets(
         name = one_group(group, option_group)
         goal = values.goal(*options.one_target(given))
         options.refuse_scope(goal.target.value, topics, all_topics)
-        values.chosen(topics or [])
         if dry_run and execute:
             raise misused("--dry-run and --execute contradict each other: give one of them")
         if export and as_json:
             raise misused("--export and --json are two forms: give one of them")
-        if from_file is not None:
-            # A wrong file is an error whatever the broker and the group are doing.
-            options.check_library()
-            from rota.groups.plan import read_file
-
-            read_file(Path(from_file), name)
+        options.check_file(from_file, name)
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render
 
@@ -248,7 +242,6 @@ def delete_offsets(
     with ending(as_json):
         name = one_group(group, option_group)
         options.refuse_scope("", topics, all_topics)
-        values.chosen(topics or [])
         file = undo or Path(f"rota-undo-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}.csv")
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render

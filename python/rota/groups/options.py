@@ -15,6 +15,7 @@ import typer
 from rota.addresses import parsed
 from rota.exits import installs
 from rota.groups.errors import GroupsError, misused
+from rota.groups.values import chosen
 
 if TYPE_CHECKING:
     from rota.groups.cluster import Cluster
@@ -80,6 +81,15 @@ def check_library() -> None:
         raise misused(
             f"a connection to a broker needs the kafka-python client, 3.0 or newer: {installs('groups')}"
         ) from None
+
+
+def check_file(path: str | None, group: str) -> None:
+    """An error if a file of offsets is wrong, whatever the broker and the group are doing."""
+    if path is not None:
+        check_library()
+        from rota.groups.plan import read_file
+
+        read_file(Path(path), group)
 
 
 def connected(
@@ -180,10 +190,11 @@ CARRIES_PARTITIONS = ("--from-file", "--from-group")
 
 
 def refuse_scope(option: str, topics: list[str] | None, all_topics: bool) -> None:
-    """Which partitions are meant is said once; a plan file says it itself."""
+    """Which partitions are meant is said once, in the form of --topic; a plan file says it itself."""
     if topics and all_topics:
         raise misused("--topic and --all-topics contradict each other: give one of them")
     if option == "--from-file" and (topics or all_topics):
         raise misused("--from-file says which partitions are meant: leave out --topic and --all-topics")
     if not topics and not all_topics and option not in CARRIES_PARTITIONS:
         raise misused("which partitions? give --topic or --all-topics")
+    chosen(topics or [])
