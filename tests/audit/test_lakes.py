@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from rota.audit.stores import (
     DATED,
     PACKAGE_OF,
+    SETTINGS,
     Format,
     StoreError,
     check_follower,
@@ -246,5 +247,5 @@ def test_a_checkpoint_goes_on_with_its_tables_only(tmp_path: Path) -> None:
 def test_settings_that_are_given_stay() -> None:
     given = {"spark.sql.extensions": "a.B", "spark.sql.catalog.spark_catalog": "c.D"}
     both = "a.B,io.delta.sql.DeltaSparkSessionExtension"
-    assert settings_of(Format.delta, given) == {**given, "spark.sql.extensions": both}
+    assert settings_of(Format.delta, given) == {**SETTINGS[Format.delta], **given, "spark.sql.extensions": both}
     assert settings_of(Format.parquet, given) == {}
