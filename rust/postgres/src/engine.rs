@@ -202,7 +202,7 @@ impl PostgresEngine {
         let attempt = async {
             for _ in 1..ATTEMPTS {
                 let session = used.insert(line.session().await?);
-                match confirmed(session, self.carry_out(session, request).await) {
+                match session.confirmed(self.carry_out(session, request).await) {
                     Err(Failure::Conflict) => tokio::time::sleep(AGAIN).await,
                     ended => return ended,
                 }
@@ -224,7 +224,7 @@ impl PostgresEngine {
             let session = load::connection(shared, spare.take()).await?;
             let under_way = loads.begin(read.partition);
             let ended = load::read(&session, history, read, within, &under_way).await;
-            match confirmed(&session, ended) {
+            match session.confirmed(ended) {
                 Ok(answer) => {
                     spare.keep(session);
                     return Ok(answer);
@@ -268,7 +268,7 @@ impl PostgresEngine {
         let attempt = async {
             for _ in 1..ATTEMPTS {
                 let session = used.insert(line.session().await?);
-                match confirmed(session, append_on(session, first.history, &appends).await) {
+                match session.confirmed(append_on(session, first.history, &appends).await) {
                     Err(Failure::Conflict) => tokio::time::sleep(AGAIN).await,
                     ended => return ended,
                 }
@@ -391,14 +391,6 @@ async fn host(config: &Config, endpoint: &Endpoint) -> Result<(Durability, u64, 
     let told = session.ask(&format!("SET search_path TO \"{}\";{}", config.schema, usage::SIZES)).await?;
     let row = told.last()?;
     Ok((session.durability.clone(), value(row, 0)?, value(row, 1)?))
-}
-
-/// A transaction that the database confirmed although it gave up waiting for its standbys has an unknown outcome.
-fn confirmed<T>(session: &Session, ended: Result<T, Failure>) -> Result<T, Failure> {
-    match session.warning() {
-        Some(warning) => Err(Failure::Unreplicated(warning)),
-        None => ended,
-    }
 }
 
 fn appended(request: &Request) -> Option<&Append> {

@@ -118,9 +118,14 @@ impl Session {
         self.client.is_closed()
     }
 
-    /// What the database warned of. It warns that it gave up waiting for its standbys before it confirms a transaction.
-    pub fn warning(&self) -> Option<String> {
-        lock(&self.heard.warning).clone()
+    /// What became of a transaction: one that the database confirmed although it gave up waiting for its standbys has an
+    /// unknown outcome. The database warns before it confirms.
+    pub fn confirmed<T>(&self, ended: Result<T, Failure>) -> Result<T, Failure> {
+        let warning = lock(&self.heard.warning).clone();
+        match warning {
+            Some(warning) => Err(Failure::Unreplicated(warning)),
+            None => ended,
+        }
     }
 
     /// Waits for a notification, or for the connection's end.

@@ -7,7 +7,7 @@ use rota_engine::{
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
-use super::{LAST, part_of};
+use super::{BARRIER, LAST, part_of};
 use crate::{
     failure::Failure,
     image::{self, META},
@@ -115,11 +115,11 @@ pub fn written(append: &Append, rows: &[Row]) -> Option<Answer> {
     Some(Answer { revision, content: Content::Appended(Appended::Written(revision)) })
 }
 
-/// Reads why an append was not written.
+/// Reads why an append was not written. A host that was replaced, or has no standby, does not answer this.
 pub fn why(append: &Append) -> String {
     let (p, base_offset) = (append.partition.0, append.base_offset);
     let entry = format!("SELECT nonce, revision FROM log WHERE p = {p} AND base_offset = {base_offset};");
-    format!("{META}{}{entry}{LAST}", part_of(append.partition))
+    [META, &part_of(append.partition), &entry, BARRIER, LAST].concat()
 }
 
 /// What the statements of [`why`] have answered.

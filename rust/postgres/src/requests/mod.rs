@@ -78,9 +78,9 @@ pub trait Fenced: Sync {
     fn answer(&self, told: &Told) -> Result<Content, Failure>;
 }
 
-/// A request that concerns one partition, as one message.
+/// A request that concerns one partition, as one message. One that is refused writes nothing, so it has a barrier.
 pub fn fenced(request: &dyn Fenced, history: HistoryId) -> String {
-    format!("{META}{}{}{LAST}", part_of(request.partition()), request.statements(history))
+    [META, &part_of(request.partition()), &request.statements(history), BARRIER, LAST].concat()
 }
 
 /// Reads a partition's owner.

@@ -1,12 +1,16 @@
 //! Standbys: what is answered is on both, and a host that was replaced confirms nothing.
 
-use std::time::{Duration, Instant};
-
-use rota_contract::owner::{Owner, call};
-use rota_engine::{
-    Body, Outcome, Request,
-    requests::{Check, Content, Fence, append::Verdict},
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
 };
+
+use rota_contract::owner::{Owner, PARTITION, call};
+use rota_engine::{
+    Body, HistoryId, Outcome, Request,
+    requests::{AcceptLoss, Check, Content, Fence, NotePut, PutNote, append::Verdict},
+};
+use rota_postgres::PostgresEngine;
 
 use crate::{
     engines::{impatient, open, run},
@@ -99,10 +103,91 @@ fn after_a_failover_the_standby_has_everything_that_was_answered() {
         standby.promote();
         owner.append_many(20).await;
         assert_eq!(owner.check().await.entries.len(), 40);
-        let check = Body::Check(Check { partition: rota_contract::owner::PARTITION, token: owner.token });
+        let check = Body::Check(Check { partition: PARTITION, token: owner.token });
         assert_eq!(call(&owner.engine, owner.history, check).await, Content::Fence(Fence::Held));
         let warning = owner.engine.durability().and_then(|known| known.warning());
         // The new primary has no standby.
         assert_eq!(warning.is_some(), standby.sql("SHOW synchronous_standby_names").is_empty());
+    });
+}
+
+/// Waits for a row on a server.
+async fn until(server: &Server, statement: &str) {
+    let began = Instant::now();
+    while server.sql(statement) != "1" {
+        assert!(began.elapsed() < PATIENCE, "{statement}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Writes what only the primary gets: its standby is gone, and the wait for it is cancelled. Then everybody sees it there.
+async fn write_without_standby(engine: &PostgresEngine, history: HistoryId, body: Body, seen: (&Server, &str)) {
+    assert_eq!(engine.call(&Request { history, body }).await, Outcome::Unknown);
+    until(seen.0, seen.1).await;
+}
+
+/// A change that a failover undoes: whoever has seen it takes the next primary for one that went back.
+#[test]
+fn the_watch_shows_nothing_that_the_standby_lacks() {
+    run(|| async {
+        let (mut primary, mut standby) = pair();
+        let config = impatient(&[&primary, &standby]);
+        let owner = Owner::new(open(&config).await).await;
+        let note = |name: &str| Body::Note(PutNote { name: name.to_owned(), seen: None, value: Some(vec![1]) });
+        let mut views = owner.engine.views();
+        assert_eq!(call(&owner.engine, owner.history, note("first")).await, Content::NotePut(NotePut::Written));
+        views
+            .wait_for(|view| view.as_ref().is_some_and(|view| view.notes.contains_key("first")))
+            .await
+            .expect("a view");
+        let seen = tokio::spawn(async move {
+            let mut names = BTreeSet::new();
+            while !names.contains("last") {
+                views.changed().await.expect("a watch");
+                names.extend(views.borrow_and_update().iter().flat_map(|view| view.notes.keys().cloned()));
+            }
+            names
+        });
+        standby.kill();
+        let has_lost = format!("SELECT count(*) FROM {}.note WHERE name = 'lost'", config.schema);
+        write_without_standby(&owner.engine, owner.history, note("lost"), (&primary, &has_lost)).await;
+        // The watch has looked since then.
+        let now = primary.sql("SELECT clock_timestamp()");
+        let looked = format!(
+            "SELECT least(count(*), 1) FROM pg_stat_activity \
+             WHERE pid <> pg_backend_pid() AND query LIKE '%beat_counter%' AND query_start > '{now}'"
+        );
+        until(&primary, &looked).await;
+        // The standby does not get it any more.
+        primary.kill();
+        standby.restart();
+        standby.promote();
+        assert_eq!(call(&owner.engine, owner.history, note("last")).await, Content::NotePut(NotePut::Written));
+        assert!(!seen.await.expect("it ends").contains("lost"), "the next primary does not have it");
+    });
+}
+
+/// An owner that believed it would stop, although the next primary still has it as the owner.
+#[test]
+fn a_refusal_because_of_what_the_standby_lacks_is_no_answer() {
+    run(|| async {
+        let (primary, mut standby) = pair();
+        let config = impatient(&[&primary, &standby]);
+        let mut owner = Owner::new(open(&config).await).await;
+        owner.append_many(3).await;
+        standby.kill();
+        let loss = Body::AcceptLoss(AcceptLoss { lost: owner.history, begin: HistoryId(77) });
+        let has_lost = format!("SELECT count(*) FROM {}.meta WHERE history = '{:032x}'", config.schema, 77);
+        write_without_standby(&owner.engine, owner.history, loss, (&primary, &has_lost)).await;
+        let append = Body::Append(owner.next_append(100));
+        let check = Body::Check(Check { partition: PARTITION, token: owner.token });
+        for body in [append.clone(), check.clone()] {
+            assert_eq!(owner.engine.call(&Request { history: owner.history, body }).await, Outcome::Unknown);
+        }
+        standby.restart();
+        for body in [append, check] {
+            let answer = call(&owner.engine, owner.history, body).await;
+            assert!(matches!(answer, Content::OtherHistory(meta) if meta.history == HistoryId(77)), "{answer:?}");
+        }
     });
 }
