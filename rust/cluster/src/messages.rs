@@ -1,4 +1,4 @@
-//! What other threads ask of a host.
+//! What a host is asked by other threads, and told by its own tasks.
 
 use std::{
     collections::BTreeSet,
@@ -41,28 +41,34 @@ pub(crate) enum Message {
     Appends,
     /// The serving thread has unloaded the partition by itself.
     Dropped(PartitionId, Epoch),
-    /// Calls have ended.
-    Ended(Vec<(CallId, Outcome)>),
-    /// Calls of a lane have ended.
-    LaneEnded(usize, Vec<(CallId, Outcome)>),
     /// Write notes of the server; the answer says at which revision, or why not.
     PutNotes(Vec<PutNote>, SyncSender<Result<Revision, String>>),
+    /// Confirm that the node owns the partitions.
+    Confirm(Needed, oneshot::Sender<()>),
+    /// The server needs producer ids.
+    MoreProducerIds,
+    /// Give everything up, and answer when that is done.
+    Leave(oneshot::Sender<()>),
+    /// End at once, as a killed process does.
+    End,
+}
+
+/// What a task of a node tells it. Those that outlive the node tell nobody: the next node of the host numbers its calls
+/// anew.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// A call has ended.
+    Ended(CallId, Outcome),
+    /// Calls of a lane have ended.
+    LaneEnded(usize, Vec<(CallId, Outcome)>),
     /// A note was written or refused, or its outcome is unknown.
     NoteEnded,
     /// The engine was asked how full it is.
     Usage(Outcome),
     /// A partition's content is compacted.
     Compacted(PartitionId, Epoch, Result<(i64, Vec<Chunk>), String>),
-    /// Confirm that the node owns the partitions.
-    Confirm(Needed, oneshot::Sender<()>),
-    /// The engine was asked whether it owns partitions.
+    /// The engine was asked whether the node owns partitions.
     Checked(Vec<(PartitionId, Epoch, Outcome)>),
-    /// The server needs producer ids.
-    MoreProducerIds,
     /// A block of producer ids; `None`: the engine did not give one.
     ProducerIds(Option<Range<i64>>),
-    /// Give everything up, and answer when that is done.
-    Leave(oneshot::Sender<()>),
-    /// End at once, as a killed process does.
-    End,
 }

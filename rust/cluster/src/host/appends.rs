@@ -20,7 +20,7 @@ use super::Running;
 use crate::{
     batches,
     log::{ENTRY_BYTES_MAX, LANES, Shelf, lane_of},
-    messages::{AppendOrder, Message},
+    messages::{AppendOrder, Message, Report},
 };
 
 /// Before a request is sent again that found no space.
@@ -235,7 +235,7 @@ impl Running<'_> {
             }
             lane.is_busy = true;
             let (calls, requests) = lane.next_call();
-            let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+            let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
             let shared = Rc::clone(&self.shared);
             tokio::task::spawn_local(async move {
                 let began = Instant::now();
@@ -244,8 +244,8 @@ impl Running<'_> {
                 if outcomes.contains(&Outcome::SpaceExhausted) {
                     tokio::time::sleep(PAUSE).await;
                 }
-                // The host may have ended.
-                let _gone = messages.send(Message::LaneEnded(at, calls.into_iter().zip(outcomes).collect()));
+                // The node may have ended.
+                let _gone = reports.send(Report::LaneEnded(at, calls.into_iter().zip(outcomes).collect()));
             });
         }
     }

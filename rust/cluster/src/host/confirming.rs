@@ -11,7 +11,7 @@ use rota_engine::{
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::Running;
-use crate::messages::{Message, Needed};
+use crate::messages::{Needed, Report};
 
 /// Reads that wait. A read whose sender is dropped is refused.
 #[derive(Debug, Default)]
@@ -53,10 +53,10 @@ impl Running<'_> {
             checks.spawn_local(async move { (partition, epoch, engine.call(&request).await) });
         }
         self.confirmations.asked = asked;
-        let messages = self.shared.messages.clone();
+        let reports = self.reports.clone();
         tokio::task::spawn_local(async move {
-            // The host may have ended.
-            let _gone = messages.send(Message::Checked(checks.join_all().await));
+            // The node may have ended.
+            let _gone = reports.send(Report::Checked(checks.join_all().await));
         });
     }
 

@@ -123,7 +123,7 @@ async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) ->
     let settings = agree(&*engine, history, &view, config).await?;
     let silence_ms = past.silence_ms(before, settings.ttl_ms);
     wait_for_silence(&*engine, &mut views, &view, config.node, silence_ms).await?;
-    let incarnation = Incarnation((config.random)());
+    let incarnation = past.registers(before, || Incarnation((config.random)()));
     let register = Register { node: config.node, directory: config.directory, incarnation };
     let registered = ask(&*engine, history, Body::Register(register)).await?;
     let view = match registered {
@@ -137,7 +137,7 @@ async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) ->
         }
         other => return Err(Obstacle::Trouble(format!("the engine answered {other:?}"))),
     };
-    past.joined(&view, incarnation, before);
+    past.joined(&view);
     introduce(&*engine, history, &view, config).await?;
     Ok(Joined { engine, views, view, settings, incarnation })
 }

@@ -51,7 +51,7 @@ use crate::{
     engine::{Engine, Pending},
     log::{ClusterLog, LANES, Shelf},
     members::Members,
-    messages::Message,
+    messages::{Message, Report},
     notes::{NodeInfo, NodeState, Partitions, Plan},
     producer_ids::{ProducerIds, reserve},
     session::Session,
@@ -138,7 +138,6 @@ impl Host {
             shelf,
             table: Arc::clone(&table),
             stats: Arc::clone(&stats),
-            messages: messages.clone(),
         };
         let host = Host { session, log, producer_ids, table, stats, messages, thread: None };
         (host, move || Box::pin(run(connect, config, shared, inbox)))
@@ -204,7 +203,6 @@ struct Shared {
     shelf: Arc<Shelf>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
     stats: Arc<Mutex<ClusterStats>>,
-    messages: UnboundedSender<Message>,
 }
 
 impl Shared {
@@ -291,6 +289,9 @@ struct Running<'c> {
     engine: Arc<dyn Engine>,
     views: watch::Receiver<Option<Arc<View>>>,
     cluster: crate::notes::ClusterSettings,
+    /// Of the node's tasks.
+    reports: UnboundedSender<Report>,
+    reported: UnboundedReceiver<Report>,
     node: Node,
     commands: Vec<Command>,
     incarnation: Incarnation,
@@ -347,12 +348,15 @@ impl<'c> Running<'c> {
         };
         let mut members = Members::default();
         members.listen(now_ms, &view);
+        let (reports, reported) = unbounded_channel();
         Running {
             config,
             shared: Rc::clone(shared),
             engine,
             views,
             cluster: settings,
+            reports,
+            reported,
             plan: Plan::of(&view),
             node: Node::new(of_node, view, now_ms),
             commands: Vec::new(),
@@ -399,17 +403,10 @@ impl<'c> Running<'c> {
                 biased;
                 message = inbox.recv() => match message {
                     None | Some(Message::End) => return Ended::Over,
-                    Some(message) => {
-                        self.take(message);
-                        // What came meanwhile goes together.
-                        while let Ok(message) = inbox.try_recv() {
-                            if matches!(message, Message::End) {
-                                return Ended::Over;
-                            }
-                            self.take(message);
-                        }
-                    }
+                    Some(message) => self.take(message),
                 },
+                // The node itself has a sender.
+                Some(report) = self.reported.recv() => self.told(report),
                 changed = self.views.changed() => {
                     if changed.is_err() {
                         return Ended::Over;
@@ -417,6 +414,16 @@ impl<'c> Running<'c> {
                     self.look_at_view();
                 }
                 _ = ticks.tick() => self.tick(),
+            }
+            // What came meanwhile goes together.
+            while let Ok(report) = self.reported.try_recv() {
+                self.told(report);
+            }
+            while let Ok(message) = inbox.try_recv() {
+                if matches!(message, Message::End) {
+                    return Ended::Over;
+                }
+                self.take(message);
             }
             self.take_appends();
             self.flush_lanes();
@@ -436,27 +443,32 @@ impl<'c> Running<'c> {
             // It is refused only when the serving thread can know what was lost.
             Message::Open(partition, epoch, to) => self.opens.push((partition, epoch, to)),
             Message::Dropped(partition, epoch) => self.dropped(partition, epoch),
-            Message::Ended(ended) => self.ended(ended),
-            Message::LaneEnded(lane, ended) => {
+            Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
+            Message::MoreProducerIds => self.reserve_producer_ids(),
+            Message::Confirm(needed, done) => self.confirm(needed, done),
+            Message::Leave(done) => self.leave(done),
+            // Appends are taken after every message.
+            Message::Appends | Message::End => {}
+        }
+    }
+
+    fn told(&mut self, report: Report) {
+        match report {
+            Report::Ended(call, outcome) => self.ended(vec![(call, outcome)]),
+            Report::LaneEnded(lane, ended) => {
                 self.lanes[lane].is_busy = false;
                 self.ended(ended);
             }
-            Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
-            Message::NoteEnded => self.is_putting_note = false,
-            Message::MoreProducerIds => self.reserve_producer_ids(),
-            Message::ProducerIds(block) => {
+            Report::NoteEnded => self.is_putting_note = false,
+            Report::ProducerIds(block) => {
                 self.is_reserving_ids = false;
                 if let Some(block) = block {
                     self.shared.producer_ids.put(block);
                 }
             }
-            Message::Usage(outcome) => self.told_usage(&outcome),
-            Message::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
-            Message::Confirm(needed, done) => self.confirm(needed, done),
-            Message::Checked(checks) => self.checked(checks),
-            Message::Leave(done) => self.leave(done),
-            // Appends are taken after every message.
-            Message::Appends | Message::End => {}
+            Report::Usage(outcome) => self.told_usage(&outcome),
+            Report::Compacted(partition, epoch, compacted) => self.compacted(partition, epoch, compacted),
+            Report::Checked(checks) => self.checked(checks),
         }
     }
 
@@ -504,14 +516,14 @@ impl<'c> Running<'c> {
             return self.queue_append(call, request);
         }
         let load = if let Body::Read(read) = &request.body { Some(read.partition) } else { None };
-        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         let task = tokio::task::spawn_local(async move {
             let outcome = engine.call(&request).await;
             if outcome == Outcome::SpaceExhausted {
                 tokio::time::sleep(appends::PAUSE).await;
             }
-            // The host may have ended.
-            let _gone = messages.send(Message::Ended(vec![(call, outcome)]));
+            // The node may have ended.
+            let _gone = reports.send(Report::Ended(call, outcome));
         });
         if let Some(partition) = load {
             self.end_load(partition);
@@ -580,13 +592,13 @@ impl<'c> Running<'c> {
         if std::mem::replace(&mut self.is_reserving_ids, true) {
             return;
         }
-        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         let (history, view) = (self.node.inspect().history, self.node.inspect().view.clone());
         let (process, from) = (self.incarnation, self.shared.producer_ids.end());
         tokio::task::spawn_local(async move {
             let block = reserve(&*engine, history, process, &view, from).await;
-            // The host may have ended.
-            let _gone = messages.send(Message::ProducerIds(block));
+            // The node may have ended.
+            let _gone = reports.send(Report::ProducerIds(block));
         });
     }
 

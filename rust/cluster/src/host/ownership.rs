@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{Leaving, Running, appends::Feed};
 use crate::{
     log::Loaded,
-    messages::Message,
+    messages::Report,
     notes::{self, NodeState, Plan},
     planner::Situation,
     session::Change,
@@ -176,7 +176,7 @@ impl Running<'_> {
         let seen = view.notes.get(&name).cloned();
         let body = Body::Note(PutNote { name, seen, value });
         let request = Request { history: view.meta.history, body };
-        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         let mut views = self.views.clone();
         tokio::task::spawn_local(async move {
             if let Outcome::Answered(answer) = engine.call(&request).await {
@@ -186,8 +186,8 @@ impl Running<'_> {
                 let wait = std::time::Duration::from_secs(1);
                 let _stalled = tokio::time::timeout(wait, views.wait_for(seen)).await;
             }
-            // The host may have ended.
-            let _gone = messages.send(Message::NoteEnded);
+            // The node may have ended.
+            let _gone = reports.send(Report::NoteEnded);
         });
     }
 

@@ -21,6 +21,11 @@ pub(super) struct Past {
     replaced: BTreeSet<Incarnation>,
     /// Its registrations.
     own: BTreeSet<Incarnation>,
+    /// The registration that is sent until it is answered. Attempts share it: the engine may carry an earlier one out late,
+    /// and another incarnation would replace this process then.
+    next: Option<Incarnation>,
+    /// What was registered when it was sent.
+    seen: BTreeSet<Incarnation>,
 }
 
 impl Past {
@@ -28,22 +33,29 @@ impl Past {
     /// not come back while the other one may still answer reads.
     pub fn silence_ms(&self, registered: Option<Incarnation>, ttl_ms: u64) -> u64 {
         match registered {
-            Some(registered) if self.own.contains(&registered) => 0,
+            Some(registered) if self.own.contains(&registered) || self.next == Some(registered) => 0,
             _ if self.own.is_empty() => ttl_ms / 2,
             _ => ttl_ms,
         }
     }
 
-    /// The node is registered. `seen`: what registration was there before.
-    pub fn joined(&mut self, view: &View, own: Incarnation, seen: Option<Incarnation>) {
-        self.own.insert(own);
+    /// The registration that is sent now. `seen`: the one that is there; `new` makes one.
+    pub fn registers(&mut self, seen: Option<Incarnation>, new: impl FnOnce() -> Incarnation) -> Incarnation {
+        let next = *self.next.get_or_insert_with(new);
+        self.seen.extend(seen.filter(|seen| *seen != next));
+        next
+    }
+
+    /// The node is registered.
+    pub fn joined(&mut self, view: &View) {
+        self.own.extend(self.next.take());
+        self.replaced.append(&mut self.seen);
         self.current = Some(view.meta.history);
         self.known.insert(view.meta.history);
         // One that is announced after it has yet to begin.
         let begun = notes::begun(view);
         let upto = begun.iter().position(|history| *history == view.meta.history).map_or(0, |at| at + 1);
         self.known.extend(&begun[..upto]);
-        self.replaced.extend(seen);
     }
 
     /// The node has stopped.

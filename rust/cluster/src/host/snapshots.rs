@@ -13,7 +13,7 @@ use rota_engine::{
 use rota_log::store::compact_batches;
 
 use super::Running;
-use crate::{engine::Engine, messages::Message};
+use crate::{engine::Engine, messages::Report};
 
 /// A tail of more bytes, and of more than the last snapshot has, is compacted.
 const TAIL_BYTES_MAX: usize = 1 << 20;
@@ -41,11 +41,11 @@ impl Running<'_> {
         let (partition, epoch) = (*partition, feed.epoch);
         self.is_reading_tail = true;
         let request = Request { history: self.node.inspect().history, body: Body::Read(Read { partition }) };
-        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         tokio::task::spawn_local(async move {
             let compacted = compacted(&*engine, &request).await;
-            // The host may have ended.
-            let _gone = messages.send(Message::Compacted(partition, epoch, compacted));
+            // The node may have ended.
+            let _gone = reports.send(Report::Compacted(partition, epoch, compacted));
         });
     }
 

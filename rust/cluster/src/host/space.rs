@@ -8,7 +8,7 @@ use rota_engine::{
 };
 
 use super::Running;
-use crate::messages::Message;
+use crate::messages::Report;
 
 /// Between two questions.
 const INTERVAL_MS: u64 = 10_000;
@@ -52,12 +52,12 @@ impl Running<'_> {
             return;
         }
         self.space.is_asking = true;
-        let (engine, messages) = (Arc::clone(&self.engine), self.shared.messages.clone());
+        let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         let request = Request { history: self.node.inspect().history, body: Body::Usage(Usage) };
         tokio::task::spawn_local(async move {
             let outcome = engine.call(&request).await;
-            // The host may have ended.
-            let _gone = messages.send(Message::Usage(outcome));
+            // The node may have ended.
+            let _gone = reports.send(Report::Usage(outcome));
         });
     }
 

@@ -1,6 +1,9 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use rota_engine::{Body, Directory, HistoryId, Incarnation, NodeId, PartitionId, Request, requests::Register};
 
@@ -125,6 +128,41 @@ fn a_process_that_is_replaced_by_a_late_registration_of_its_own_joins_again() {
         scene.until(TTL_MS, |scene| !scene.all_answer()).await;
         scene.until(3 * TTL_MS, Scene::all_answer).await;
         commit_everywhere(&scene).await;
+    });
+}
+
+/// The engine carries the first attempt to register out once more, after the process has joined with a later one.
+#[test]
+fn a_late_attempt_to_join_does_not_replace_the_process() {
+    run(|| async {
+        let mut scene = one_node().await;
+        scene.start(2);
+        let (link, connects) = (scene.processes[&2].link.clone(), Arc::clone(&scene.processes[&2].connects));
+        link.set_faults(|faults| (faults.lost_answers, faults.twins) = (1, 1));
+        scene.until(2 * TTL_MS, |scene| connects.load(Ordering::Relaxed) == 2 && scene.trouble(2).is_none()).await;
+        scene.until(5 * TTL_MS, |scene| !of(scene, 2).is_empty()).await;
+        assert_eq!(scene.engine.carry_out_twins(), 1);
+        scene.pass(2 * TTL_MS).await;
+        assert_eq!(connects.load(Ordering::Relaxed), 2, "it joined once");
+        assert!(scene.all_answer() && !of(&scene, 2).is_empty());
+    });
+}
+
+/// The first beat of a node arrives when the process has joined the next history, and waits for the first beat there.
+#[test]
+fn an_answer_to_an_earlier_node_of_the_process_is_not_told_to_the_next_one() {
+    run(|| async {
+        let mut scene = Scene::new();
+        scene.start(1);
+        let (link, connects) = (scene.processes[&1].link.clone(), Arc::clone(&scene.processes[&1].connects));
+        let slow = |latency_ms| link.set_faults(|faults| faults.latency = Duration::from_millis(latency_ms));
+        slow(3_000);
+        scene.until(5 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
+        scene.accept_loss(8);
+        slow(800);
+        scene.until(TTL_MS, |scene| connects.load(Ordering::Relaxed) == 2 && scene.trouble(1).is_none()).await;
+        scene.until(2 * TTL_MS, Scene::all_answer).await;
+        assert_eq!(connects.load(Ordering::Relaxed), 2, "it joined each history once");
     });
 }
 
