@@ -100,6 +100,14 @@ fn an_outline_changes_with_the_group_and_with_the_member_that_it_is_about() {
 }
 
 #[test]
+fn an_outline_is_what_journals_of_earlier_versions_have() {
+    let mut scene = Scene::new(config());
+    let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
+    // Another value here means that journals of this version and of earlier ones cannot be replayed by each other.
+    assert_eq!(scene.coordinator.outline_digest("g", &leader), 467_677_651_904_837_950);
+}
+
+#[test]
 fn all_groups_are_counted_by_state_by_slack_and_by_offsets() {
     let mut scene = Scene::new(config());
     scene.two_stable(&joining("i0"), &joining("i1"));
