@@ -53,8 +53,8 @@ pub(crate) enum Message {
     End,
 }
 
-/// What a task of a node tells it. Those that outlive the node tell nobody: the next node of the host numbers its calls
-/// anew.
+/// What a task of a node tells it. The reports of tasks that outlive the node are dropped: the next node of the host numbers
+/// its calls anew.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// A call has ended.

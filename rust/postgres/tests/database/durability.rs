@@ -126,7 +126,7 @@ async fn write_without_standby(engine: &PostgresEngine, history: HistoryId, body
     until(seen.0, seen.1).await;
 }
 
-/// A change that a failover undoes: whoever has seen it takes the next primary for one that went back.
+/// A failover undoes such a change: a node that has seen it takes the next primary for one that went back.
 #[test]
 fn the_watch_shows_nothing_that_the_standby_lacks() {
     run(|| async {
