@@ -29,6 +29,7 @@ mod records;
 mod requests;
 mod security;
 mod server;
+mod server_config;
 mod server_error;
 mod sim;
 mod simulate;

@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_server::{
-    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Listener, Message,
-    OpenListener, Server as Running, ServerConfig, Settings,
+    FaultId, GroupDetails, InjectionId, KeyValue, Listener, Message, OpenListener, Server as Running, ServerConfig,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -17,6 +16,7 @@ use crate::{
     metrics,
     projection::Projection,
     security,
+    server_config::Config,
     server_error::raised,
     transactions::{Transaction, to_python},
 };
@@ -70,72 +70,10 @@ fn tracing(write: Py<PyAny>, as_json: bool) -> PyResult<(Trace, TraceWriter)> {
 impl Server {
     /// Starts a server. It answers requests when this returns.
     #[new]
-    #[pyo3(signature = (
-        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
-        data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false,
-        acls = None, keys = None, allow_unsecured_tokens = false, shares_certificate = false, engine = None,
-        peer_access = None
-    ))]
-    #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "named options in Python")]
-    fn new(
-        py: Python<'_>,
-        listen: &str,
-        advertise: Option<String>,
-        settings: Option<BTreeMap<String, String>>,
-        virtual_clock: bool,
-        nodes: u32,
-        trace: Option<(Py<PyAny>, bool)>,
-        data: Option<(PathBuf, bool, bool)>,
-        journal: Option<(Option<PathBuf>, Option<u64>, Option<u64>)>,
-        tls: Option<(String, String, Option<String>, String)>,
-        sasl: Option<security::SaslArguments>,
-        allow_plaintext_passwords: bool,
-        acls: Option<Vec<String>>,
-        keys: Option<&str>,
-        allow_unsecured_tokens: bool,
-        shares_certificate: bool,
-        engine: Option<cluster::EngineArguments<'_>>,
-        peer_access: Option<cluster::PeerArguments>,
-    ) -> PyResult<Server> {
-        let mut chosen = Settings::default();
-        for (name, value) in settings.unwrap_or_default() {
-            chosen.set(&name, &value).map_err(|error| raised(error.into()))?;
-        }
+    #[pyo3(signature = (config, trace = None))]
+    fn new(py: Python<'_>, config: &Config, trace: Option<(Py<PyAny>, bool)>) -> PyResult<Server> {
         let (trace, writer) = trace.map(|(write, as_json)| tracing(write, as_json)).transpose()?.unzip();
-        let data = data.map(|(dir, syncs, take_over)| {
-            let durability = if syncs { Durability::Fsync } else { Durability::Os };
-            DataConfig { durability, take_over, ..DataConfig::at(dir) }
-        });
-        let journal =
-            journal.map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
-        let tls = tls.map(security::tls_files).transpose()?;
-        let users_file = sasl.as_ref().and_then(|(_, file, _)| file.clone());
-        let sasl = sasl.map(security::sasl).transpose()?;
-        let keys = keys.map(security::keys).transpose()?;
-        let acls = acls.map(|lines| security::bindings(&lines)).transpose()?;
-        let listen = listen.to_owned();
-        let settings = chosen;
-        let config = ServerConfig {
-            listen,
-            advertise,
-            nodes,
-            settings,
-            tls,
-            shares_certificate,
-            sasl,
-            users_file,
-            keys,
-            allow_unsecured_tokens,
-            allow_plaintext_passwords,
-            acls,
-            virtual_clock,
-            trace,
-            data,
-            journal,
-            engine: engine.map(cluster::engine).transpose()?,
-            peer_access: peer_access.map(cluster::peer_access).transpose()?.unwrap_or_default(),
-            ..ServerConfig::default()
-        };
+        let config = ServerConfig { trace, ..config.config.clone() };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
     }
@@ -686,5 +624,6 @@ impl Server {
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Config>()?;
     module.add_class::<Server>()
 }

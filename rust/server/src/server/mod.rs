@@ -1,11 +1,12 @@
 //! The handle that starts, controls and stops a server.
 //!
 //! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
-//! `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
+//! `checked.rs` checks a configuration, `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
 //! `partitions.rs` partitions and nodes, `network.rs` the network, `reload.rs` files that change, `topics.rs` and
 //! `messages.rs` topics, `acls.rs` who may do what, `clock.rs` time.
 
 mod acls;
+mod checked;
 mod clock;
 pub mod controls;
 pub mod inspect;
@@ -32,7 +33,7 @@ use std::{
 };
 
 use rota_security::{
-    acl::{Authorizer, Binding},
+    acl::Binding,
     sasl::{Sasl, users::Users},
     tls::{BadTls, TlsFiles},
     token::keys::Keys,
@@ -40,6 +41,7 @@ use rota_security::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::{
+    checked::Checked,
     listeners::OpenListener,
     reload::{Reloader, Watch},
 };
@@ -176,25 +178,8 @@ impl Server {
     /// Starts a server. It answers requests when this returns, and has loaded its data directory. Until then clients
     /// get `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
-        config.settings.check()?;
+        let Checked { reloader, sasl, tls, endpoints, between, mapping, authorizer } = Checked::of(&config)?;
         let first_node = config.engine.as_ref().map_or(FIRST_NODE, |engine| engine.node_id);
-        check_engine(&config)?;
-        let files = match (&config.tls, config.settings.tls()?) {
-            (Some(_), Some(_)) => {
-                let both = "the server's certificate is given twice: use --tls-cert or `ssl.keystore.*`, not both";
-                return Err(BadTls::Settings(both.to_owned()).into());
-            }
-            (given, set) => given.clone().or(set),
-        };
-        let source = config.settings.key_source()?;
-        let reloader = Arc::new(Reloader::new(files.as_ref(), config.users_file.as_deref(), source.as_ref()));
-        let sasl = tokens::with_tokens(&config, source.as_ref())?;
-        let tls = files.as_ref().map(TlsFiles::load).transpose()?;
-        let endpoints = listeners::configured(&config, tls.is_some())?;
-        listeners::check(&endpoints, &config, tls.as_ref())?;
-        let between = listeners::between_servers(&endpoints, &config, files.as_ref())?;
-        let mapping = config.settings.principal_mapping()?;
-        let authorizer = authorizer_of(&config.settings, config.acls)?;
         let (listeners, sockets) = listeners::open(endpoints, config.nodes, first_node)?;
         let engine = config.engine;
         let mut settings = config.settings;
@@ -237,6 +222,12 @@ impl Server {
         failed.sort_unstable();
         server.report = server.start_report(failed)?;
         Ok(server)
+    }
+
+    /// Checks what a start refuses before it opens an address, a directory or an engine. Returns the settings as
+    /// [`settings`](Server::settings) would.
+    pub fn check(config: &ServerConfig) -> Result<Vec<(&'static str, &'static str, String)>, ServerError> {
+        Checked::of(config).map(|_| config.settings.rows())
     }
 
     /// Returns what the start found in the data directory.
@@ -501,31 +492,6 @@ fn open_data(
         Some(engine) => DataDir::open_for_node(config, settings, cluster_id, engine.node_id),
         None => Ok((DataDir::open(config, settings, cluster_id)?, None)),
     }
-}
-
-/// Refuses what a node of a cluster cannot do. Errors: `OfCluster`.
-fn check_engine(config: &ServerConfig) -> Result<(), ServerError> {
-    let Some(engine) = &config.engine else { return Ok(()) };
-    let conflicts = [
-        (config.nodes != 1, "each server of a cluster has one node: leave `nodes` out"),
-        (
-            config.data.as_ref().is_some_and(|data| data.take_over),
-            "a server of a cluster needs a directory of its own: leave `take_over` out",
-        ),
-        (config.virtual_clock, "a cluster has no virtual clock"),
-        (engine.node_id < 0, "the node id must not be negative"),
-    ];
-    match conflicts.iter().find(|(is_there, _)| *is_there) {
-        None => Ok(()),
-        Some((_, reason)) => Err(ServerError::OfCluster(reason)),
-    }
-}
-
-/// Returns the authorizer with its first ACLs; `None`: everyone may do everything.
-fn authorizer_of(settings: &Settings, acls: Option<Vec<Binding>>) -> Result<Option<Authorizer>, BadTls> {
-    let authorizer = settings.authorizer(acls.is_some())?;
-    let table = Arc::new(acls.unwrap_or_default().into_iter().collect());
-    Ok(authorizer.map(|authorizer| Authorizer { table, ..authorizer }))
 }
 
 impl Drop for Server {
