@@ -2489,13 +2489,8 @@ class EngineOperator:
         """Make partition `source` of a data directory the content of one here that no server has owned."""
 
 @final
-class Server:
-    """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
-    lock.
-
-    Raises ConfigError for an invalid setting, ValueError for an invalid address, OSError if it cannot listen there. Any
-    call raises ServerError if the server has stopped.
-    """
+class ServerConfig:
+    """The options of a server. Raises ConfigError for an invalid setting, ValueError for what else cannot be read."""
 
     def __new__(
         cls,
@@ -2504,7 +2499,6 @@ class Server:
         settings: dict[str, str] | None = None,
         virtual_clock: bool = False,
         nodes: int = 1,
-        trace: tuple[Callable[[str], object], bool] | None = None,
         data: tuple[Path, bool, bool] | None = None,
         journal: tuple[Path | None, int | None, int | None] | None = None,
         tls: tuple[str, str, str | None, str] | None = None,
@@ -2517,9 +2511,7 @@ class Server:
         engine: tuple[MemoryEngine | str, int, int, bool, _EngineAccess] | None = None,
         peer_access: _PeerAccess | None = None,
     ) -> Self:
-        """`trace`: (function called with every line of the request trace, whether lines are JSON).
-
-        `data`: (data directory, whether appends are synced, whether to take over a directory written by Kafka).
+        """`data`: (data directory, whether appends are synced, whether to take over a directory written by Kafka).
         `journal`: (directory or None for the data directory, bytes and milliseconds that a partition keeps).
         `sasl`: (names of mechanisms, path of a users file, passwords by user name).
         `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
@@ -2531,6 +2523,23 @@ class Server:
         `engine`: (engine in memory or URL, node id, TTL in milliseconds, whether reads are fenced, access to it).
         `peer_access`: (CAs of other servers, own certificate, key, (user, password, or path of a file with it)).
         """
+    def check(self) -> dict[str, str]:
+        """Check what a start refuses before it opens an address, a directory or an engine: the value of every setting.
+
+        Raises ConfigError for an invalid setting, ValueError for an invalid address, certificate or key.
+        """
+
+@final
+class Server:
+    """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
+    lock.
+
+    Raises ConfigError for an invalid setting, ValueError for an invalid address, OSError if it cannot listen there. Any
+    call raises ServerError if the server has stopped.
+    """
+
+    def __new__(cls, config: ServerConfig, trace: tuple[Callable[[str], object], bool] | None = None) -> Self:
+        """`trace`: (function called with every line of the request trace, whether lines are JSON)."""
     def cluster(self) -> dict[str, Any] | None:
         """The cluster as this server sees it; None without an engine."""
     def cluster_counts(self) -> dict[str, Any] | None:

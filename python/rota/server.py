@@ -27,6 +27,7 @@ from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
     from rota.http import Listener
+    from rota.http.listener import Opening
     from rota.http.tls import Files
     from rota.security import Access, Certificate, Tls
     from rota.tokens import TokenIssuer
@@ -163,26 +164,31 @@ class Server(Faults):
         self._access = None if is_open else _access(tls, sasl, users, of_tokens, *hosts)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
-        self._http = None if http is None else self._opened(http, self._tls_files, http_token, allow_anonymous_http)
+        shown = None if http is None else self._shown_on(http, http_token, allow_anonymous_http)
+        self._config = _rota.ServerConfig(
+            listen,
+            advertise,
+            written,
+            clock is not None,
+            nodes,
+            None if data is None else (Path(data), durability == "fsync", take_over),
+            kept,
+            protection[0],
+            protection[1],
+            allow_plaintext_passwords,
+            _acl_lines(acls),
+            None if self.issuer is None else self.issuer.jwks,
+            allow_unsecured_tokens,
+            (http or "").startswith("https://") or getattr(tls, "is_shared", False),
+            *arguments(engine, node_id, ttl_ms, reads, engine_access, peer_access),
+        )
+        self._open(shown, trace)
+
+    def _open(self, shown: Opening | None, trace: Sink | None) -> None:
+        """Open what was checked: addresses, directories, the engine."""
+        self._http = None if shown is None else shown.open()
         try:
-            self._inner = _rota.Server(
-                listen,
-                advertise,
-                written,
-                clock is not None,
-                nodes,
-                None if trace is None else writer(trace),
-                None if data is None else (Path(data), durability == "fsync", take_over),
-                kept,
-                protection[0],
-                protection[1],
-                allow_plaintext_passwords,
-                _acl_lines(acls),
-                None if self.issuer is None else self.issuer.jwks,
-                allow_unsecured_tokens,
-                (http or "").startswith("https://") or getattr(tls, "is_shared", False),
-                *arguments(engine, node_id, ttl_ms, reads, engine_access, peer_access),
-            )
+            self._inner = _rota.Server(self._config, None if trace is None else writer(trace))
         except BaseException:
             if self._http is not None:
                 self._http.close()
@@ -190,8 +196,8 @@ class Server(Faults):
         self._fetcher = None if self._access is None else self._access.keep_keys(self._inner)
         if self._http is not None:
             self._show_on(self._http)
-        if clock is not None:
-            clock._drive(self)
+        if self._clock is not None:
+            self._clock._drive(self)
 
     def __enter__(self) -> Self:
         return self
@@ -386,12 +392,11 @@ class Server(Faults):
 
         return Files.of(None if self._access is None else self._access.tls, self._settings)
 
-    @staticmethod
-    def _opened(address: str, files: Files | None, token: str | Sequence[str], is_open: bool) -> Listener | None:
-        """A listener for HTTP. What it needs is imported by those who want it: a server starts in milliseconds."""
-        from rota.http import listen
+    def _shown_on(self, address: str, tokens: str | Sequence[str], is_open: bool) -> Opening:
+        """The listener for HTTP. What it needs is imported by those who want it: a server starts in milliseconds."""
+        from rota.http.listener import opening
 
-        return listen(address, files=files, tokens=token, is_open=is_open)
+        return opening(address, files=self._tls_files, tokens=tokens, is_open=is_open)
 
     def _show_on(self, listener: Listener) -> None:
         """Show the server over HTTP. With TLS the listener reads its certificate again when the server does."""
