@@ -110,6 +110,7 @@ __all__ = [
     "Request",
     "RotaError",
     "Server",
+    "ServerConfig",
     "ServerError",
     "SimulatedJournal",
     "SnapshotError",
