@@ -54,6 +54,8 @@ class Program:
     name: str
     command: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
+    took_s: float = 0.0
+    """The processor time that it took without a mutant."""
     limit_s: int = 600
     """The processor time that it may take."""
 
@@ -76,8 +78,8 @@ class Program:
             if not self.passes(**{REACHED: str(path)}):
                 sys.exit(f"{self.name} fails without a mutant: {' '.join(self.command)}")
             after = os.times()
-            took_s = sum(after[2:4]) - sum(before[2:4])
-            self.limit_s = max(LIMIT_LEAST_S, math.ceil(LIMIT_FACTOR * took_s))
+            self.took_s = sum(after[2:4]) - sum(before[2:4])
+            self.limit_s = max(LIMIT_LEAST_S, math.ceil(LIMIT_FACTOR * self.took_s))
             return set(map(int, path.read_text().split())) if path.exists() else set()
 
 
@@ -181,7 +183,7 @@ def _built(*words: str) -> list[tuple[str, Path]]:
 
 
 def programs() -> list[Program]:
-    """What looks for mutants, the cheapest first."""
+    """What looks for mutants."""
     tests = [*_tests("rota-sim", "--test", "transcripts"), *_tests("rota-core", "--lib", "--tests")]
     sim = str(dict(_built("build", "--package", "rota-sim", "--bin", "rota-sim"))["rota-sim"])
     module = dict(_built("build", "--lib", *FEATURES))["_rota"]
@@ -200,12 +202,13 @@ def _tests(package: str, *words: str) -> list[tuple[str, Path]]:
 
 
 def run(mutants: Sequence[Mutant], programs: Sequence[Program], workers: int) -> tuple[list[Mutant], Counter[str]]:
-    """The mutants that no program notices, and how many each program has noticed."""
+    """The mutants that no program notices, and how many each program has noticed. The quickest program looks first."""
     left, noticed = list(mutants), Counter[str]()
+    reached = {program.name: program.reaches() for program in programs}
     with ThreadPoolExecutor(workers) as pool:
-        for program in programs:
-            began, reached = time.monotonic(), program.reaches()
-            tried = [each for each in left if each.number in reached]
+        for program in sorted(programs, key=lambda each: each.took_s):
+            began = time.monotonic()
+            tried = [each for each in left if each.number in reached[program.name]]
             passed = pool.map(lambda each, to=program: to.passes(**{VARIABLE: str(each.number)}), tried)
             found = {each.number for each, passes in zip(tried, passed, strict=True) if not passes}
             noticed[program.name] = len(found)
