@@ -141,7 +141,7 @@ def test_consumers_and_coordinator_that_disagree_are_caught() -> None:
     [
         (None, "the group was never described, not Stable"),
         (Snapshot(330, "PreparingRebalance", {}), "the group is PreparingRebalance, not Stable"),
-        (Snapshot(330, "Stable", {"ana-1": owned(O0, O1, P0)}), "the group has 1 members, 2 consumers run"),
+        (Snapshot(330, "Stable", {"ana-1": owned(O0, O1, P0)}), "the group has 1 member, 2 consumers run"),
     ],
 )
 def test_a_group_that_did_not_settle_is_caught(described: Snapshot | None, said: str) -> None:
