@@ -41,14 +41,13 @@ def _of_commands(error: Any) -> str:
     if error.ctx is None or error.ctx.parent is None:
         return ""
     commands: dict[str, Any] = dict(getattr(error.ctx.command, "commands", {}))
-    found = nearest(error.option_name.lstrip("-"), list(commands))
-    if found is not None:
-        return f": did you mean the command `{error.ctx.command_path} {found}`?"
-    with_it = (
-        name for name, command in commands.items() if any(error.option_name in option.opts for option in command.params)
-    )
-    first = next(with_it, None)
-    return "" if first is None else f" here: write it behind a command, as in `{error.ctx.command_path} {first}`"
+    path, option = error.ctx.command_path, error.option_name
+    with_it = [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
+    if with_it:
+        behind = with_it[0] if len(with_it) == 1 else "COMMAND"
+        return f" here: write it behind the command, as in `{path} {behind} {option}`"
+    found = nearest(option.lstrip("-"), list(commands))
+    return "" if found is None else f": did you mean the command `{path} {found}`?"
 
 
 def _commands_help(error: Any) -> str:

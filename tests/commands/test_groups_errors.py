@@ -19,6 +19,7 @@ from rota.cli import app
 from rota.groups import changes
 from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind
+from rota.groups.options import again
 from rota.groups.values import Goal, Target
 
 from .conftest import SETTINGS
@@ -129,13 +130,27 @@ def test_a_file_that_cannot_be_read_is_refused_before_a_broker_is_asked(
     ("words", "says"),
     [
         ("--lst", "there is no option --lst: did you mean the command `rota groups list`?"),
-        ("--plan", "there is no option --plan here: write it behind a command, as in `rota groups reset-offsets`"),
+        (
+            "--plan",
+            "there is no option --plan here: write it behind the command, as in `rota groups reset-offsets --plan`",
+        ),
+        (
+            "--bootstrap-server",
+            "there is no option --bootstrap-server here: write it behind the command, as in `rota groups COMMAND "
+            "--bootstrap-server`",
+        ),
         ("--none-such", "there is no option --none-such; `rota groups -h` lists what there is"),
     ],
 )
 def test_an_option_in_front_of_the_command_says_where_it_belongs(words: str, says: str) -> None:
     ended = CliRunner().invoke(app, ["groups", *words.split()], prog_name="rota")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", f"rota: {says}\n")
+
+
+def test_a_command_for_later_reaches_the_same_broker_and_shows_no_secret() -> None:
+    told = again("h:1", Path("of ana"), ["sasl.password=secret", "security.protocol=SSL"])
+    properties = "--command-property sasl.password=... --command-property security.protocol=..."
+    assert told == f" --bootstrap-server h:1 --command-config 'of ana' {properties}"
 
 
 def test_a_deletion_of_several_groups_says_that_none_was_deleted(own_scene: Scene) -> None:
