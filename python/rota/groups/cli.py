@@ -249,7 +249,7 @@ def delete_offsets(
             [described] = cluster.describe([name])
             offsets = changes.offsets_to_delete(described, cluster.committed(name), topics)
             changes.delete_offsets(cluster, name, offsets, file)
-        reached = options.again(bootstrap_server, command_config)
+        reached = options.again(bootstrap_server, command_config, properties)
         typer.echo(render.offsets_deleted(name, offsets, str(file), reached, as_json=as_json))
 
 

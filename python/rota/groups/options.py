@@ -119,10 +119,12 @@ def connected(
     return Cluster(",".join(servers), settings, timeout_ms)
 
 
-def again(bootstrap_server: str | None, command_config: Path | None) -> str:
-    """The options with which another command reaches the same broker."""
+def again(bootstrap_server: str | None, command_config: Path | None, properties: list[str] | None) -> str:
+    """The options with which another command reaches the same broker. Values of properties may be secrets."""
     given = {"--bootstrap-server": bootstrap_server, "--command-config": command_config}
-    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in given.items() if value is not None)
+    options = [f"{option} {shlex.quote(str(value))}" for option, value in given.items() if value is not None]
+    options += [f"--command-property {pair.partition('=')[0].strip()}=..." for pair in properties or ()]
+    return "".join(f" {option}" for option in options)
 
 
 def one_group(argument: str | None, option: str | None) -> str:
