@@ -119,6 +119,8 @@ def test_a_request_that_cannot_be_is_refused_by_name(server: rota.Server, path: 
 def test_an_unknown_parameter_is_refused_with_those_that_there_are(server: rota.Server) -> None:
     refused = shown(server, "/groups?limt=1", "error", 400)
     assert refused["message"] == "/groups has no parameter `limt`: give limit or after"
+    refused = shown(server, "/groups/orders?limit=1", "error", 400)
+    assert refused["message"] == "/groups/orders has no parameter `limit`: leave it out"
     for path in ("/healthz", "/readyz", "/"):
         assert ask(server, f"{path}?now=1")[0] == 200, "proxies and browsers add theirs"
 

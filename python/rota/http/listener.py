@@ -139,14 +139,24 @@ def _is_local(host: str) -> bool:
     return True
 
 
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """The family and the address to listen on. Raises OSError for an unknown host."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    return family, address
+class Place(NamedTuple):
+    """Where to listen."""
 
+    family: socket.AddressFamily
+    host: str
+    """An address: a name was looked up."""
+    port: int
 
-def _is_loopback(address: tuple[Any, ...]) -> bool:
-    return ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+    @staticmethod
+    def of(host: str, port: int) -> Place:
+        """Look a host up. Raises OSError for an unknown one."""
+        family, _, _, _, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return Place(family, str(found[0]), int(found[1]))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
 
 
 class Serving(ThreadingHTTPServer):
@@ -157,15 +167,14 @@ class Serving(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(
-        self, host: str, port: int, handler: type[Handler], admission: Admission, certificate: Certificate | None
+        self, place: Place, handler: type[Handler], admission: Admission, certificate: Certificate | None
     ) -> None:
         self.admission, self.certificate = admission, certificate
-        self.address_family, address = _resolved(host, port)
+        self.address_family, self.is_local = place.family, place.is_local
         self.subject = routes.Subject()
-        self.is_local = _is_loopback(address)
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._open: set[socket.socket] = set()
-        super().__init__((str(address[0]), int(address[1])), handler)
+        super().__init__((place.host, place.port), handler)
 
     def server_bind(self) -> None:
         """As any TCP server: a name for the host is not looked up."""
@@ -233,13 +242,12 @@ class Listener:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        place: Place,
         handler: type[Handler] = Handler,
         admission: Admission = Admission(),  # noqa: B008 - it cannot change
         certificate: Certificate | None = None,
     ) -> None:
-        self._serving = Serving(host, port, handler, admission, certificate)
+        self._serving = Serving(place, handler, admission, certificate)
         self._thread = threading.Thread(target=self._serving.serve_forever, args=(0.1,), name="rota-http", daemon=True)
         self._thread.start()
 
@@ -290,8 +298,10 @@ HTTPS = "https://"
 BINDING = {
     errno.EADDRINUSE: "give another port, or 0 for a free one, or stop the program that has it",
     errno.EACCES: "give a port above 1023, or 0 for a free one",
+    errno.EADDRNOTAVAIL: "give an address of this machine",
+    socket.EAI_NONAME: "give an address of this machine",
 }
-"""What to do about an address that cannot be listened on, by the system's error."""
+"""What to do about an address that cannot be listened on, by the error of the system or of the resolver."""
 
 REMEDIES = {
     HTTP: "an HTTP token (--http-token), or let everyone read it (--allow-anonymous-http)",
@@ -306,30 +316,22 @@ class Opening(NamedTuple):
     text: str
     """The address as it was given."""
     what: Shown
-    host: str
-    port: int
+    place: Place
     admission: Admission
     certificate: Certificate | None
 
     def open(self, handler: type[Handler] = Handler) -> Listener:
         """Listen. Raises OSError if that fails."""
         try:
-            return Listener(self.host, self.port, handler, self.admission, self.certificate)
+            return Listener(self.place, handler, self.admission, self.certificate)
         except OSError as error:
-            raise self.failed(error) from None
+            raise _failed(self.text, self.what, error) from None
 
-    def failed(self, error: OSError) -> ListenError:
-        """The error about an address that cannot be listened on."""
-        reason = error.strerror or str(error)
-        remedy = BINDING.get(error.errno or 0, "give an address of this machine")
-        return ListenError(error.errno, f"cannot serve {self.what} on {self.text}: {reason}; {remedy}")
 
-    def is_local(self) -> bool:
-        """Whether only this machine reaches it. Raises OSError for an unknown host."""
-        try:
-            return _is_loopback(_resolved(self.host, self.port)[1])
-        except OSError as error:
-            raise self.failed(error) from None
+def _failed(text: str, what: Shown, error: OSError) -> ListenError:
+    """The error about an address that cannot be listened on."""
+    reason, remedy = error.strerror or str(error), BINDING.get(error.errno or 0)
+    return ListenError(error.errno, f"cannot serve {what} on {text}: {reason}" + (f"; {remedy}" if remedy else ""))
 
 
 def opening(
@@ -354,10 +356,13 @@ def opening(
     takes_certificates = certificate is not None and certificate.asks_clients
     admission = Admission(tokens, takes_certificates, takes_passwords=what == HTTP)
     bare = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-    found = Opening(text, what, bare, int(port), admission, certificate)
-    if admission.is_open and not is_open and not found.is_local():
+    try:
+        place = Place.of(bare, int(port))
+    except OSError as error:
+        raise _failed(text, what, error) from None
+    if admission.is_open and not is_open and not place.is_local:
         raise ValueError(f"{text} can be reached from other machines: give {REMEDIES[what]}")
-    return found
+    return Opening(text, what, place, admission, certificate)
 
 
 def listen(

@@ -251,11 +251,11 @@ def answer(subject: Subject, target: str) -> Answer:
 
 def check_parameters(path: str, query: Query) -> None:
     """Refuse a parameter that the path does not have: it would change nothing."""
-    known = PARAMETERS.get(path)
+    known = PARAMETERS.get(GROUP if path.startswith(GROUP) else path)
     other = None if known is None else next((name for name in query if name not in known), None)
     if known is not None and other is not None:
-        remedy = f"give {' or '.join(known)}" if known else "it has none"
-        message = f"{path} has no parameter `{other[:80]}`: {remedy}"
+        remedy = f"give {' or '.join(known)}" if known else "leave it out"
+        message = f"{path[:80]} has no parameter `{other[:80]}`: {remedy}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadParameter", message)
 
 
@@ -266,7 +266,7 @@ def _routed(subject: Subject, target: str) -> Answer:
         group_id = unquote(url.path.removeprefix(GROUP), errors="strict")
     except ValueError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadTarget", f"the target cannot be read: {error}") from None
-    check_parameters(GROUP if url.path.startswith(GROUP) else url.path, query)
+    check_parameters(url.path, query)
     shown = PATHS.get(url.path)
     if shown is not None:
         return shown(subject, query)
