@@ -17,7 +17,7 @@ PEER_ACCESS = ("peer_ca", "peer_cert", "peer_key", "peer_user", "peer_password_f
 """The options with which a server asks the other ones of its cluster."""
 
 ENCRYPTED = "etcds://"
-URLS = "etcd://HOST:PORT,.../PREFIX or postgres://HOST:PORT,.../DATABASE"
+URLS = "etcd://HOST:PORT,.../PREFIX (etcds:// with TLS) or postgres://HOST:PORT,.../DATABASE"
 SCHEMES = ("etcd", "etcds", "postgres", "postgresql")
 POSTGRES = ("postgres://", "postgresql://")
 """Encrypted if there are CAs."""
