@@ -25,17 +25,7 @@ const GATHER: Duration = Duration::from_millis(10);
 
 /// Reads all small keys at one revision. The session's transactions have to see snapshots.
 pub async fn image(session: &Session) -> Result<View, Failure> {
-    read(session, "").await
-}
-
-/// As [`image`], of a host whose standbys have what was read. One that lost its standbys, or was replaced, shows changes
-/// that the next host never had: a node that has seen them takes that host for one that went back.
-async fn confirmed_image(session: &Session) -> Result<View, Failure> {
-    session.confirmed(read(session, BARRIER).await)
-}
-
-async fn read(session: &Session, after: &str) -> Result<View, Failure> {
-    let told = session.ask(&format!("{META}{}{after}", image::statements())).await?;
+    let told = session.ask(&format!("{META}{}", image::statements())).await?;
     let (meta, revision) = image::meta(told.row(0)?)?;
     image::view(&told, 1, meta, revision)
 }
@@ -60,19 +50,26 @@ async fn follow_one(shared: &Shared, views: &watch::Sender<Option<Arc<View>>>) -
     let session = in_time(within, shared.connect(Isolation::Snapshot)).await?;
     in_time(within, session.ask(&format!("LISTEN \"{}\";", shared.config.schema))).await?;
     loop {
-        let view = in_time(within, confirmed_image(&session)).await.inspect_err(|failure| {
-            // The database waits for its standbys as long as they take: sessions would pile up there.
-            if *failure == Failure::Timeout {
-                session.cancel();
-            }
-        })?;
+        let view = in_time(within, image(&session)).await?;
         if views.borrow().as_deref() != Some(&view) {
+            in_time(within, replicated(&session)).await.inspect_err(|failure| {
+                // The database waits for its standbys as long as they take: sessions would pile up there.
+                if *failure == Failure::Timeout {
+                    session.cancel();
+                }
+            })?;
             views.send_replace(Some(Arc::new(view)));
         }
         if timeout(poll, session.news()).await.is_ok() {
             sleep(GATHER).await;
         }
     }
+}
+
+/// Waits until the standbys have what was read before. A host that lost them, or was replaced, shows changes that the next
+/// host never had: a node that has seen them takes that host for one that went back.
+async fn replicated(session: &Session) -> Result<(), Failure> {
+    session.confirmed(session.ask(BARRIER).await).map(drop)
 }
 
 async fn in_time<T>(within: Duration, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

@@ -155,7 +155,9 @@ fn the_watch_shows_nothing_that_the_standby_lacks() {
         let now = primary.sql("SELECT clock_timestamp()");
         let looked = format!(
             "SELECT least(count(*), 1) FROM pg_stat_activity \
-             WHERE pid <> pg_backend_pid() AND query LIKE '%beat_counter%' AND query_start > '{now}'"
+             WHERE pid <> pg_backend_pid() AND query_start > '{now}' \
+             AND (query LIKE '%beat_counter%' AND state = 'idle' \
+             OR query LIKE '%pg_logical_emit_message%' AND wait_event = 'SyncRep')"
         );
         until(&primary, &looked).await;
         // The standby does not get it any more.
