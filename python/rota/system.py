@@ -25,17 +25,13 @@ class Flag:
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
-        """Whether it was set and not cleared since."""
+        """Whether it was set."""
         return self._is_set
 
     def set(self) -> None:
         """Set it, and end the wait."""
         self._is_set = True
         self._wakes.put(None)
-
-    def clear(self) -> None:
-        """Unset it."""
-        self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, for so many seconds at most. Returns whether it is."""

@@ -202,6 +202,7 @@ KEYS = "sasl.oauthbearer.jwks.endpoint.url"
         "--http 0.0.0.0:PORT",
         "--http https://:PORT",
         "--control 0.0.0.0:PORT",
+        "--control 0.0.0.0:PORT --set group.max.size=0",
         "--virtual-clock",
         "--journal",
         "--data users",

@@ -267,10 +267,12 @@ def test_an_address_of_http_that_is_in_use_says_what_to_do(option: str) -> None:
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
         (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
         (("--http", "foo"), "--http is `foo`: give HOST:PORT, such as 127.0.0.1:9644"),
-        (("--data", "/proc/x"), "--data is `/proc/x`: it cannot be made: No such file or directory; give a directory"),
-        (("--engine", "foo"), "--engine is `foo`, which has no scheme: give etcd://HOST:PORT,.../PREFIX or postgres"),
+        (
+            ("--engine", "foo"),
+            "--engine is `foo`, which has no scheme: give etcd://HOST:PORT,.../PREFIX (etcds://",
+        ),
         (("--engine", "u:pw@h/x"), "--engine is `...`, which has no scheme: give etcd://HOST:PORT,.../PREFIX"),
-        (("--engine", "http://h:1"), "--engine has the scheme `http`: give etcd://HOST:PORT,.../PREFIX or postgres"),
+        (("--engine", "http://h:1"), "--engine has the scheme `http`: give etcd://HOST:PORT,.../PREFIX (etcds://"),
         (
             ("--engine", "etcd://h:1/rota", "--node-id", "1", "--nodes", "2"),
             "--nodes is 2: a server of a cluster has one node: leave it out, and start more servers",
@@ -289,6 +291,13 @@ def test_a_wrong_call_says_what_was_wrong_and_what_to_do(arguments: tuple[str, .
     assert ended.stdout == ""
     assert ended.stderr.startswith(f"rota: {says}")
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_directory_that_cannot_be_made_is_no_wrong_call() -> None:
+    """A service whose disk is full for a moment is started again."""
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", "/proc/x")
+    says = "--data is `/proc/x`: it cannot be made: No such file or directory; give another directory"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"rota: {says}\n")
 
 
 @pytest.mark.parametrize("arguments", [("serve", "--listen", "127.0.0.1:0"), ("settings",)])

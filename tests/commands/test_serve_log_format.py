@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer
@@ -19,6 +20,7 @@ from rota import reporting
 from rota.reporting import Rebalances, as_text
 from rota.serve.ending import Ending
 from rota.server import Health
+from rota.system import Flag
 
 WITHIN_S = 30
 FAST = ("--set", "group.initial.rebalance.delay.ms=0")
@@ -117,10 +119,28 @@ def test_a_disk_that_was_full_between_two_looks_is_reported_once(capsys: pytest.
 
     ending = Ending.__new__(Ending)  # without its signal handlers
     ending._report = reporting.Report(None)
-    said: set[str] = set()
+    ending._said = set()
     for _ in range(3):
-        ending._say(Recovered(), said)  # type: ignore[arg-type]
+        ending._say(Recovered())  # type: ignore[arg-type]
     assert capsys.readouterr().err == "rota: the log takes no writes: `t-0`: No space left on device\n"
+
+
+def test_a_server_that_dies_before_it_has_joined_is_no_member() -> None:
+    class Dying:
+        """It dies after it was asked whether it runs."""
+
+        def cluster(self) -> SimpleNamespace:
+            return SimpleNamespace(standing="joining")
+
+        def check_running(self) -> None:
+            """It runs."""
+
+        def health(self) -> None:
+            raise rota.ServerError("a node has died")
+
+    ending = Ending.__new__(Ending)  # without its signal handlers
+    ending.asked = Flag()
+    assert not ending.joined(Dying())  # type: ignore[arg-type]
 
 
 def test_what_a_client_says_cannot_forge_a_line() -> None:

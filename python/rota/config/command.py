@@ -87,8 +87,10 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Show every value that `rota serve` would use with the same options, and its source. Flags override the
-    environment, which overrides the file, which overrides defaults. Exit code 2: `rota serve` would refuse to start;
-    stderr says why. Nothing is opened: addresses, directories and the engine may be in use.
+    environment, which overrides the file, which overrides defaults. Nothing is opened: addresses, directories and the
+    engine may be in use.
+
+    Exit code 2, or 1 for a host that is not known: `rota serve` would refuse to start; stderr says why.
 
     \b
     Examples:

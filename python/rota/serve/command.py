@@ -322,8 +322,7 @@ serve.__doc__ = f"{(serve.__doc__ or '').rstrip()}{MORE_HELP}"
 
 def settings(as_json: AsJson = False) -> None:
     """List the settings of `rota serve --set` with Kafka's defaults."""
-    with rota.Server() as server:
-        table = server.settings()
+    table = rota._rota.ServerConfig().check()
     if as_json:
         typer.echo(json.dumps(table, indent=2))
         return

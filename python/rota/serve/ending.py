@@ -26,8 +26,10 @@ class Ending:
     """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
 
     def __init__(self, report: Report) -> None:
-        self.asked, self._hung_up = Flag(), Flag()
+        self.asked = Flag()
+        self._hung_up = False
         self._report = report
+        self._said: set[str] = set()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
 
@@ -38,8 +40,12 @@ class Ending:
 
     def reload_on_hangup(self, server: Server) -> None:
         """From now on SIGHUP does not end the process, but has files read again, if the server has some."""
+
+        def hang_up() -> None:
+            self._hung_up = True
+
         if server.reads_files:
-            on_hangup(self._hung_up.set)
+            on_hangup(hang_up)
 
     def joined(self, server: Server) -> bool:
         """Wait until the server is a member of its cluster, if it has one. False: a signal came, or the server ended.
@@ -50,10 +56,9 @@ class Ending:
             if self.asked.wait(JOIN_SECONDS):
                 return False
             try:
-                server.check_running()
+                self._visit(server)
             except rota.ServerError:
                 return False
-            self._look(server)
         return True
 
     def wait(self, server: Server) -> bool:
@@ -61,21 +66,23 @@ class Ending:
 
         What happens to the data directory meanwhile is said on stderr, once.
         """
-        said: set[str] = set()
         while not self.asked.wait(LIFE_SIGN_SECONDS):
-            server.check_running()
-            self._say(server, said)
-            self._look(server)
-        self._say(server, said)
+            self._visit(server)
+        self._say(server)
         self._look(server)
         self._say_lost(server)
-        return not said
+        return not self._said
+
+    def _visit(self, server: Server) -> None:
+        server.check_running()
+        self._say(server)
+        self._look(server)
 
     def _look(self, server: Server) -> None:
         """Report rebalances, and refused connections and requests: that a client is misconfigured is no failure."""
         self._report.look(server)
-        if self._hung_up.is_set():
-            self._hung_up.clear()
+        if self._hung_up:
+            self._hung_up = False
             # What is wrong is in the lines below.
             with suppress(ValueError):
                 server.reload()
@@ -89,7 +96,7 @@ class Ending:
         for line in server.denied_requests():
             self._report.problem("authorizer", line)
 
-    def _say(self, server: Server, said: set[str]) -> None:
+    def _say(self, server: Server) -> None:
         health = server.health()
         if health is None:
             return
@@ -102,8 +109,8 @@ class Ending:
         if health.compaction_error is not None:
             now.append(f"a compaction was given up: {health.compaction_error}")
         for line in now:
-            if line not in said:
-                said.add(line)
+            if line not in self._said:
+                self._said.add(line)
                 self._report.problem("data", line)
 
     def _say_lost(self, server: Server) -> None:

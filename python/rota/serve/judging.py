@@ -20,7 +20,6 @@ def judge(start: Start) -> dict[str, str]:
 
     Returns every setting by its Kafka name, as the server would run with it.
     """
-    with refusals(start.told.blame):
-        found = Rehearsal(**start.arguments())._config.check()
     start.control()
-    return found
+    with refusals(start.told.blame):
+        return Rehearsal(**start.arguments())._config.check()

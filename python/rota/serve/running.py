@@ -34,8 +34,8 @@ def started(start: Start, trace: Sink | None) -> Server:
     with refusals(start.told.blame):
         try:
             return Server(trace=trace, **start.arguments())
-        except OSError:
-            start.check_writable()
+        except OSError as error:
+            start.check_writable(error)
             raise
 
 

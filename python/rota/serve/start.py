@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 LISTENERS = "listeners"
 PORT_MAX = 65_535
+UNMADE = {
+    errno.EACCES: "make it for this user, or give another directory",
+    errno.ENOSPC: "free space on that disk, or give another directory",
+}
+"""What to do about a directory that cannot be made, by the system's error."""
 ATTEMPT_MS = 2_000
 """How long one member of the engine is asked before the next one."""
 
@@ -238,19 +245,20 @@ class Start(NamedTuple):
             **self.access,
         }
 
-    def check_writable(self) -> None:
-        """End the command if this is why a server could not open --data: it cannot be made, or not be written into."""
-        if self.data is None:
+    def check_writable(self, error: OSError) -> None:
+        """End the command with what to do if --data could not be opened: it cannot be made, or not be written into."""
+        if self.data is None or f"`{self.data}`" not in str(error):
             return
         given = f"{self.told.called('data')} is `{self.data}`"
         if self.data.is_dir():
             if not os.access(self.data, os.R_OK | os.W_OK | os.X_OK):
-                fail(MISUSED, f"{given}: this user may not write into it; change its owner, or give another directory")
+                fail(FAILED, f"{given}: this user may not write into it; change its owner, or give another directory")
             return
         try:
             self.data.mkdir()
-        except OSError as error:
-            fail(MISUSED, f"{given}: it cannot be made: {error.strerror}; give a directory on a disk")
+        except OSError as reason:
+            remedy = UNMADE.get(reason.errno or 0, "give another directory")
+            fail(FAILED, f"{given}: it cannot be made: {reason.strerror}; {remedy}")
         self.data.rmdir()
 
     def check_home(self) -> None:
@@ -271,12 +279,16 @@ class Start(NamedTuple):
             operator = _rota.EngineOperator(engine, self.access["engine_access"].arguments(), ATTEMPT_MS, True)
             found = image(operator).cluster_id
         except rota.EngineError as error:
-            fail(UNREACHABLE, f"{given}; whether they were imported cannot be asked: {error}")
+            fail(
+                UNREACHABLE,
+                f"{given}; whether they were imported cannot be asked: {error}; "
+                "start the engine, or give another directory",
+            )
         if found != cluster_id:
             fail(
                 MISUSED,
                 f"{given}: give another directory, or bring them into an engine without a cluster with "
-                f"`rota cluster import {data}`",
+                f"`rota cluster import {shlex.quote(str(data))} --engine URL`",
             )
 
     def control(self) -> Opening | None:
