@@ -136,6 +136,18 @@ def tls_of(tls: bool | Tls | None, *addresses: str | None) -> Tls | None:
     return Authority().tls(*named)
 
 
+def _checked_cas(path: str) -> str:
+    import ssl
+
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        raise ValueError(f"`{path}` has no CAs as PEM: give those of the server with the keys of tokens") from None
+    except OSError as error:
+        raise ValueError(f"cannot read `{path}`: {error.strerror}") from None
+    return path
+
+
 class Access:
     """Who may connect to a server, and how: its TLS settings, SASL mechanisms and users.
 
@@ -157,7 +169,7 @@ class Access:
         has_keys: bool = False,
     ) -> None:
         self.tls = tls
-        self._jwks_ca = None if jwks_ca is None else os.fspath(jwks_ca)
+        self._jwks_ca = None if jwks_ca is None else _checked_cas(os.fspath(jwks_ca))
         if tokens is not None and sasl is None:
             sasl = TOKENS if users is None else [TOKENS, *DEFAULT_MECHANISMS]
         self.mechanisms = [sasl] if isinstance(sasl, str) else list(DEFAULT_MECHANISMS if sasl is None else sasl)

@@ -189,6 +189,7 @@ KEYS = "sasl.oauthbearer.jwks.endpoint.url"
         "--users users --sasl PLAIN --listen SASL_PLAINTEXT://0.0.0.0:PORT",
         "--sasl OAUTHBEARER",
         f"--sasl OAUTHBEARER --set {KEYS}=nowhere",
+        f"--sasl OAUTHBEARER --set {KEYS}=https://127.0.0.1:1/keys --jwks-ca users",
         "--acls nope",
         "--set super.users=User:admin",
         "--set authorizer.class.name=mine",
