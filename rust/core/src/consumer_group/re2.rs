@@ -402,10 +402,10 @@ fn unicode(name: &str, flags: Flags) -> Option<Set> {
 
 /// The ASCII part of a range of code points; with `i`, of all that differ from it by case only.
 fn range(low: u32, high: u32, flags: Flags) -> Set {
-    let ascii = (low..=high.min(127)).fold(0, |set, code_point| set | 1 << code_point);
-    let folds_to = |code_point: u32, letters: &str| {
+    let ascii = (low..=high.min(127)).map(|code_point| 1 << code_point).sum();
+    let folds_to = |code_point: u32, letters: &str| -> Set {
         let is_there = flags.fold_case && (low..=high).contains(&code_point);
-        letters.chars().filter(|_| is_there).fold(0, |set, letter| set | bit(letter))
+        letters.chars().filter(|_| is_there).map(bit).sum()
     };
     fold(ascii, flags) | folds_to(LONG_S, "sS") | folds_to(KELVIN, "kK")
 }
@@ -426,11 +426,69 @@ fn write_set(out: &mut String, set: Set) {
     out.push('[');
     let mut code_point = 0;
     while code_point < 128 {
-        let run = (!(set >> code_point)).trailing_zeros().min(128 - code_point);
+        let run = (!(set >> code_point)).trailing_zeros();
         if run > 0 {
             let _infallible = write!(out, r"\x{code_point:02X}-\x{:02X}", code_point + run - 1);
         }
         code_point += run.max(1);
     }
     out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What two patterns accept is the same.
+    fn assert_same(one: &str, other: &str) {
+        assert_eq!(translate(one), translate(other), "{one} and {other}");
+    }
+
+    #[test]
+    fn a_dot_is_no_newline_without_the_flag() {
+        assert_same(".", r"[^\n]");
+        assert_same("(?s).", r"[\x00-\x7F]");
+        assert_same("(?s:.).", r"(?:[\x00-\x7F])[^\n]");
+    }
+
+    #[test]
+    fn a_count_may_be_zero_and_begins_with_no_other_zero() {
+        assert_eq!(translate("a{0}"), Ok(r"\A(?:(?:[\x61-\x61]){0,0})\z".to_owned()));
+        assert_same("a{00}", r"a\{00\}");
+    }
+
+    #[test]
+    fn flags_are_switched_off_once_and_not_without_a_letter() {
+        for refused in ["(?i--s:a)", "(?-:a)", "(?-)a", "(?i-)a"] {
+            assert_eq!(translate(refused), Err(PERL_SYNTAX), "{refused}");
+        }
+        assert_same("(?i-s:a)", "(?:[aA])");
+    }
+
+    #[test]
+    fn an_octal_escape_is_the_character_with_that_number() {
+        for (escaped, literal) in [(r"\060", "0"), (r"\101", "A"), (r"\12", r"\n"), (r"\0", r"\x00")] {
+            assert_same(escaped, literal);
+        }
+    }
+
+    #[test]
+    fn without_case_a_class_has_each_letter_once() {
+        assert_same("(?i)[aA]", "[aA]");
+        assert_same("(?i)[A]", "[aA]");
+        assert_same("(?i)[a]", "[aA]");
+        assert_same("(?i)[A-z]", "[A-z]");
+        // U+017F and U+212A have the case of `s` and `k`.
+        assert_same(r"(?i)[a-\x{212A}]", r"[A-Za-\x7F]");
+        assert_same(r"(?i)[\x{17F}]", "[sS]");
+        assert_same(r"(?i)[\x{212A}]", "[kK]");
+        assert_same(r"[\x{17F}\x{212A}]", r"[^\x00-\x7F]");
+    }
+
+    #[test]
+    fn a_class_is_written_in_runs() {
+        assert_eq!(translate("[ac-e]"), Ok(r"\A(?:[\x61-\x61\x63-\x65])\z".to_owned()));
+        assert_eq!(translate(r"[\x00-\x7F]"), Ok(r"\A(?:[\x00-\x7F])\z".to_owned()));
+        assert_eq!(translate(r"[\x01\x7F]"), Ok(r"\A(?:[\x01-\x01\x7F-\x7F])\z".to_owned()));
+    }
 }

@@ -39,7 +39,7 @@ impl ConsumerGroup {
                 topic.partitions.iter().all(|partition| holds(topic.name, topic.topic_id, partition.index))
             })
         };
-        if sent == epoch || sent < epoch && sent >= 0 && held_since() {
+        if sent == epoch || (0..epoch).contains(&sent) && held_since() {
             Ok(())
         } else {
             Err(ErrorCode::StaleMemberEpoch)

@@ -1,0 +1,66 @@
+//! Settings of one group, and what the coordinator tells of its groups.
+
+use rota_core::consumer_group::config::{ConsumerConfig, GroupSettings, Timing};
+
+use crate::{
+    classic::FOO,
+    scene::{Scene, beat, join, settings},
+};
+
+#[test]
+fn each_setting_of_a_group_is_known_by_its_name() {
+    let mut own = GroupSettings::default();
+    for (name, value) in [
+        (GroupSettings::ASSIGNMENT_INTERVAL, 1),
+        (GroupSettings::HEARTBEAT_INTERVAL, 2),
+        (GroupSettings::SESSION_TIMEOUT, 3),
+    ] {
+        *own.value_mut(name).expect(name) = Some(value);
+    }
+    let all =
+        GroupSettings { assignment_interval_ms: Some(1), heartbeat_interval_ms: Some(2), session_timeout_ms: Some(3) };
+    assert_eq!(own, all);
+    assert_eq!(own.value_mut("consumer.unknown"), None);
+}
+
+#[test]
+fn a_group_has_its_own_settings_until_they_are_the_brokers_again() {
+    let mut g = Scene::new(settings(0));
+    let of_broker = Timing { session_timeout_ms: 45_000, heartbeat_interval_ms: 5_000, assignment_interval_ms: 0 };
+    assert_eq!(g.coordinator.timing_of("g"), of_broker);
+    let own = GroupSettings { session_timeout_ms: Some(50_000), ..GroupSettings::default() };
+    g.coordinator.configure_group("g", own);
+    assert_eq!(g.coordinator.timing_of("g"), Timing { session_timeout_ms: 50_000, ..of_broker });
+    assert_eq!(g.coordinator.timing_of("other"), of_broker);
+    g.send(&join("m1", FOO));
+    g.pass(45_500);
+    assert_eq!(g.send(&beat("m1", 2)), "2 -", "its session lasts longer than the broker's");
+    g.coordinator.configure_group("g", GroupSettings::default());
+    assert_eq!(g.coordinator.timing_of("g"), of_broker);
+}
+
+#[test]
+fn the_settings_of_all_groups_are_those_that_were_given() {
+    let config = ConsumerConfig { max_size: 7, ..settings(3) };
+    assert_eq!(Scene::new(config.clone()).coordinator.consumer_config(), &config);
+}
+
+#[test]
+fn the_groups_are_those_that_are_there() {
+    let mut g = Scene::new(settings(0));
+    let ids = |g: &Scene| g.coordinator.consumer_group_ids().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(ids(&g).is_empty());
+    g.send(&join("m1", FOO));
+    assert_eq!(ids(&g), ["g"]);
+}
+
+/// A topic that is changed keeps its id; one that was made anew has another.
+#[test]
+fn a_topic_that_is_made_anew_is_looked_at_with_the_next_heartbeat() {
+    let mut g = Scene::new(settings(0));
+    assert_eq!(g.send(&join("m1", &["one"])), "2 [one:0]");
+    g.change_topic("one", 3, 1);
+    assert_eq!(g.send(&beat("m1", 2)), "2 -", "nothing has changed");
+    g.change_topic("one", 3, 2);
+    assert_eq!(g.send(&beat("m1", 2)), "3 [one:01]");
+}
