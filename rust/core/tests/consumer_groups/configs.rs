@@ -1,9 +1,14 @@
 //! Settings of one group, and what the coordinator tells of its groups.
 
-use rota_core::consumer_group::config::{ConsumerConfig, GroupSettings, Timing};
+use rota_core::{
+    Request,
+    consumer_group::config::{ConsumerConfig, GroupSettings, Timing},
+    request::ConsumerGroupDescribe,
+};
 
 use crate::{
     classic::FOO,
+    offsets::commit,
     scene::{Scene, beat, join, settings},
 };
 
@@ -63,4 +68,40 @@ fn a_topic_that_is_made_anew_is_looked_at_with_the_next_heartbeat() {
     assert_eq!(g.send(&beat("m1", 2)), "2 -", "nothing has changed");
     g.change_topic("one", 3, 2);
     assert_eq!(g.send(&beat("m1", 2)), "3 [one:01]");
+}
+
+fn describe(g: &mut Scene, group_id: &str) -> String {
+    g.ask(Request::ConsumerGroupDescribe(ConsumerGroupDescribe { group_id }))
+}
+
+#[test]
+fn a_description_has_what_each_member_holds_and_is_to_hold_by_topic() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", &["foo", "one"]));
+    assert_eq!(g.send(&join("m2", FOO)), "3 []");
+    let told = describe(&mut g, "g");
+    let foo = |partitions: &str| format!("NamedTopic {{ topic_id: 1, topic: \"foo\", partitions: [{partitions}] }}");
+    let one = "NamedTopic { topic_id: 3, topic: \"one\", partitions: [0] }";
+    let holds = format!("assignment: [{}, {one}]", foo("0, 1, 2, 3, 4, 5"));
+    assert!(told.contains(&holds), "{told}");
+    assert!(told.contains(&format!("target_assignment: [{}", foo("0, 1, 2"))), "{told}");
+    assert!(told.contains(&format!("target_assignment: [{}]", foo("3, 4, 5"))), "{told}");
+    g.delete_topic("one");
+    let told = describe(&mut g, "g");
+    assert!(told.contains(&foo("0, 1, 2, 3, 4, 5")) && !told.contains("\"one\", partitions"), "{told}");
+    assert_eq!(describe(&mut g, "other"), "69 Group other not found.");
+}
+
+#[test]
+fn a_group_without_members_ends_with_a_run_of_the_cleaner_unless_it_has_offsets() {
+    for has_offsets in [false, true] {
+        let mut g = Scene::new(settings(0));
+        g.send(&join("m1", FOO));
+        if has_offsets {
+            assert_eq!(commit(&mut g, 9, "m1", 2), "0");
+        }
+        assert_eq!(g.send(&beat("m1", -1)), "-1 -");
+        g.pass(700_000);
+        assert_eq!(g.state() == "none", !has_offsets, "{}", g.state());
+    }
 }

@@ -17,7 +17,7 @@ fn code(error: ErrorCode) -> String {
     error.code().to_string()
 }
 
-fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> String {
+pub fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> String {
     g.ask(Request::OffsetCommit(OffsetCommit {
         version,
         group_id: Some("g"),
