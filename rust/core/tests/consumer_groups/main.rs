@@ -5,6 +5,7 @@ mod configs;
 mod conversion;
 mod explain;
 mod failures;
+mod identities;
 mod invariants;
 mod offsets;
 mod patterns;
