@@ -26,8 +26,7 @@ from rota.health import Health, JournalHealth, StartReport
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
-    from rota.http import Listener
-    from rota.http.listener import Opening
+    from rota.http.listener import Listener, Opening
     from rota.http.tls import Files
     from rota.security import Access, Certificate, Tls
     from rota.tokens import TokenIssuer
@@ -157,7 +156,6 @@ class Server(Faults):
         peer_access: PeerAccess | None = None,
     ) -> None:
         written = _checked(settings, listen, clock, nodes)
-        kept = _kept(durability, journal, data, journal_retention_bytes, journal_retention_ms)
         is_open = tls is None and sasl is None and users is None and tokens is None
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
         hosts = (listen, advertise, *addresses_in(written))
@@ -172,7 +170,7 @@ class Server(Faults):
             clock is not None,
             nodes,
             None if data is None else (Path(data), durability == "fsync", take_over),
-            kept,
+            _kept(durability, journal, data, journal_retention_bytes, journal_retention_ms),
             protection[0],
             protection[1],
             allow_plaintext_passwords,
@@ -425,10 +423,7 @@ class Server(Faults):
         return self._inner.partition_of(text(group, "group"))
 
     def owner(self, partition: int) -> int:
-        """The id of the node that coordinates the groups of a partition of `__consumer_offsets`.
-
-        Raises ValueError if there is no such partition.
-        """
+        """The id of the node with a partition of `__consumer_offsets`. Raises ValueError if there is none such."""
         return self._inner.owner(partition_number(partition))
 
     def move_partition(self, partition: int, node: int) -> None:

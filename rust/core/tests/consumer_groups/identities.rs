@@ -1,4 +1,4 @@
-//! Who a request is from, by member id and instance id (docs/consumer-protocol.md §6, §18.2), and what only some say.
+//! Who a request is from, by member id and instance id (docs/consumer-protocol.md §18.2), and what only some say.
 
 use rota_core::{
     Request,
