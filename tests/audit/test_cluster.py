@@ -168,7 +168,8 @@ def test_a_worker_whose_python_has_no_rota_is_named(cluster: Cluster, kafka: Pat
     bare = tmp_path / "bare"
     venv.create(bare, with_pip=False)
     ended = cluster.audit(kafka, python=str(bare / "bin" / "python"))
-    says = r"rota: the Python of the worker on 127\.0\.0\.1, executor \d+, has no rota: install rota with `audit` there; .*"
+    worker = r"the worker on 127\.0\.0\.1, executor \d+,"
+    says = rf"rota: the Python of {worker} has no rota: install rota with `audit` there; .*"
     assert (ended.returncode, ended.stdout) == (2, "")
     assert re.fullmatch(says, ended.stderr.splitlines()[-1]), ended.stderr
 
