@@ -16,6 +16,9 @@ ACCESS = ("engine_ca", "engine_cert", "engine_key", "engine_user", "engine_passw
 PEER_ACCESS = ("peer_ca", "peer_cert", "peer_key", "peer_user", "peer_password_file")
 """The options with which a server asks the other ones of its cluster."""
 
+ATTEMPT_MS = 2_000
+"""How long one member of the engine is asked before the next one."""
+
 ENCRYPTED = "etcds://"
 URLS = "etcd://HOST:PORT,.../PREFIX (etcds:// with TLS) or postgres://HOST:PORT,.../DATABASE"
 SCHEMES = ("etcd", "etcds", "postgres", "postgresql")

@@ -17,14 +17,12 @@ import typer
 import rota
 from rota import _rota
 from rota.cluster import EngineAccess
-from rota.cluster.access import URLS, access_of
+from rota.cluster.access import ATTEMPT_MS, URLS, access_of
 from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, EnginePasswordFile, EngineUser
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, configured
 from rota.exits import FAILED, INTERRUPTED, MISUSED, NOT_FOUND, UNREACHABLE, complain, on_stderr
 
-ATTEMPT_MS = 2_000
-"""How long one member of the engine is asked before the next one."""
 QUIET_S = 1.0
 """Progress is shown if a command takes longer, and no more often."""
 

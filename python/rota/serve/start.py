@@ -14,7 +14,7 @@ import rota
 from rota import _rota
 from rota.addresses import HTTPS, address, listen_address, web_address
 from rota.clock import VirtualClock
-from rota.cluster.access import ACCESS, PEER_ACCESS, access_of, check_scheme, peer_access_of
+from rota.cluster.access import ACCESS, ATTEMPT_MS, PEER_ACCESS, access_of, check_scheme, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, UNREACHABLE, fail
 from rota.server import KEYS_URL, LISTEN, addresses_in
@@ -30,8 +30,6 @@ UNMADE = {
     errno.ENOSPC: "free space on that disk, or give another directory",
 }
 """What to do about a directory that cannot be made, by the system's error."""
-ATTEMPT_MS = 2_000
-"""How long one member of the engine is asked before the next one."""
 
 
 def addresses(told: Resolved) -> tuple[str, str | None]:
