@@ -298,10 +298,8 @@ def test_serve_refuses_a_directory_with_groups_unless_it_was_imported(tmp_path: 
     refused = CliRunner().invoke(app, ["serve", *words, "--data", str(data)])
     assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (exits.MISUSED, "", 1)
     assert f"--data is `{data}`, which has the groups of a server without --engine" in refused.stderr
-    assert (
-        f"give another directory, or bring them into an engine without a cluster with `rota cluster import {data}`"
-        in (refused.stderr)
-    )
+    bring = f"bring them into an engine without a cluster with `rota cluster import {data} --engine URL`"
+    assert f"give another directory, or {bring}" in refused.stderr
     assert not (data / "rota.node").exists()
     words += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     # The server did not begin a cluster there.
