@@ -95,8 +95,8 @@ format: develop ## let ruff and rustfmt rewrite what they can
 check: venv ## check what changed since main: linters, unit tests of changed crates, transcripts, model (CHECK_SINCE=main); 2 minutes
 	VENV=$(VENV) $(PYTHON) scripts/check --since $(CHECK_SINCE)
 
-test-rust: ## the Rust tests
-	cargo test --quiet --workspace
+test-rust: ## the Rust tests; there are none in documentation, and clippy builds the examples
+	cargo test --quiet --workspace --tests
 
 long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks (an hour or two)
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk

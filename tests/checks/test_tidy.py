@@ -116,6 +116,31 @@ def test_a_planted_dependency_of_the_core_is_found(planted: str) -> None:
     assert tidy.dependency_breaches("Cargo.toml", planted, tidy.CORE_DEPENDENCIES)
 
 
+def test_every_test_in_rust_is_run() -> None:
+    manifests = [path for path in files(".toml", under=["rust", "benches"]) if path.name == "Cargo.toml"]
+    assert manifests
+    breaches: list[str] = []
+    for manifest in manifests:
+        is_tested = tomllib.loads(read(manifest)).get("lib", {}).get("test", True)
+        for path in files(".rs", under=[f"{name_of(manifest.parent)}/src"]):
+            breaches += tidy.unrun_breaches(name_of(path), read(path), is_tested=is_tested)
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    ("planted", "is_tested", "breaches"),
+    [
+        ("#[test]\nfn holds() {}", False, 1),
+        ("#[test]\nfn holds() {}", True, 0),
+        ("/// ```\n/// assert!(true);\n/// ```\nfn f() {}", True, 1),
+        ("    //! ```rust\n    //! assert!(true);\n    //! ```", True, 1),
+        ("//! ```text\n//! a | b\n//! ```", True, 0),
+    ],
+)
+def test_a_test_that_is_not_run_is_found(planted: str, is_tested: bool, breaches: int) -> None:
+    assert len(tidy.unrun_breaches("planted.rs", planted, is_tested=is_tested)) == breaches
+
+
 # ---- Python
 
 

@@ -192,6 +192,21 @@ def dependency_breaches(path: str, text: str, allowed: set[str]) -> list[str]:
     return [f"{path}:1: the core must not depend on {name}" for name in sorted(named - allowed)]
 
 
+FENCE = re.compile(r"^\s*//[/!] ```.*$", re.MULTILINE)
+NO_TESTS = ("```text", "```ignore", "```sh", "```json")
+
+
+def unrun_breaches(path: str, text: str, *, is_tested: bool) -> list[str]:
+    """Rust tests that `make test-rust` does not run: of a library with `test = false`, and in documentation."""
+    breaches = []
+    if not is_tested and "#[test]" in text:
+        breaches.append(f"{path}: a test, and the library's manifest has `test = false`")
+    # A fence without a language that closes a block is no test.
+    fences = [found[0].strip().removeprefix("///").removeprefix("//!").strip() for found in FENCE.finditer(text)]
+    breaches += [f"{path}: a test in documentation" for fence in fences[::2] if fence not in NO_TESTS]
+    return breaches
+
+
 def unsafe_breaches(path: str, text: str) -> list[str]:
     """`unsafe` in Rust code."""
     code = rust_code(text)
