@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -41,22 +44,31 @@ SPARK_OF_DELTA = "4.2.0"
 PACKAGES = {kept_as: package.split()[0] for kept_as, package in PACKAGE_OF.items()}
 PARTITIONS = ds.partitioning(pa.schema([("batch", pa.int64()), ("day", pa.date32())]), flavor="hive")
 ALL = [*DATED, "lag", "coverage"]
-DIES = """
-import os, signal
+COMMANDS = """
+import json, os, signal, sys
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 from rota.audit.stores import Store
-from rota.audit.__main__ import run
+from rota.cli import app
 
-append, left = Store.append, [{appends}]
+append, dies = Store.append, {}
 
 def dying(*arguments):
     append(*arguments)
-    left[0] -= 1
-    if not left[0]:
+    dies["appends"] -= 1
+    if not dies["appends"] and dies["kills"]:
         os.kill(os.getpid(), signal.SIGKILL)
+    if not dies["appends"]:
+        raise RuntimeError("as was planted")
 
 Store.append = dying
-run()
+SparkSession.stop = lambda _: None  # the next command goes on with it
+for line in sys.stdin:
+    words, dies["appends"], dies["kills"] = json.loads(line)
+    ended = CliRunner().invoke(app, ["audit", *words])
+    print(json.dumps([ended.exit_code, ended.output]), flush=True)
 """
+"""A program that runs `rota audit` for each line. A command can die after so many appends, or the process with it."""
 Row = tuple[tuple[str, Any], ...]
 
 
@@ -78,27 +90,63 @@ def older_spark() -> Path:
 def whole(planted_kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a log as Parquet."""
     output = tmp_path_factory.mktemp("whole") / "tables"
-    ended = run(["-m", "rota", "audit"], Format.parquet, planted_kafka, "--output", output)
+    command = [sys.executable, "-m", "rota", "audit", str(planted_kafka), "--output", str(output)]
+    ended = subprocess.run([*command, "--master", "local[1]"], check=False, capture_output=True, text=True)
     assert ended.returncode == 1, ended.stderr
     return output
 
 
-@pytest.fixture(params=list(Format))
-def kept_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Format:
-    kept_as = Format(request.param)
-    if kept_as == Format.delta:
-        monkeypatch.setenv("PYTHONPATH", str(request.getfixturevalue("older_spark")))
-    return kept_as
+class Lake(NamedTuple):
+    """`rota audit` with a format, one command after the other, on a Spark that starts once."""
+
+    kept_as: Format
+    process: subprocess.Popen[str]
+    log: IO[bytes]
+
+    def run(self, *arguments: str | Path, appends: int = 0, kills: bool = False) -> tuple[int, str]:
+        """Exit code and output of a command. Skips the test where Maven's packages are out of reach."""
+        words = [*map(str, arguments), "--master", "local[1]", "--format", self.kept_as]
+        words += ["--packages", PACKAGES[self.kept_as]] if self.kept_as in PACKAGES else []
+        commands, answers = self.process.stdin, self.process.stdout
+        assert commands is not None
+        assert answers is not None
+        commands.write(f"{json.dumps([words, appends, kills])}\n")
+        commands.flush()
+        said = next((line for line in answers if line.startswith("[")), None)
+        self.log.seek(0)
+        log = self.log.read().decode()
+        if "unresolved dependenc" in log:
+            pytest.skip(f"{PACKAGES[self.kept_as]} is out of reach")
+        code, output = json.loads(said) if said is not None else (self.process.wait(), "")
+        return code, output + log
 
 
-def run(program: list[str], kept_as: Format, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """`rota audit` with a format. Skips the test where Maven's packages are out of reach."""
-    command = [sys.executable, *program, *map(str, arguments), "--master", "local[1]", "--format", kept_as]
-    command += ["--packages", PACKAGES[kept_as]] if kept_as in PACKAGES else []
-    ended = subprocess.run(command, check=False, capture_output=True, text=True)
-    if "unresolved dependenc" in ended.stderr:
-        pytest.skip(f"{PACKAGES[kept_as]} is out of reach")
-    return ended
+@contextlib.contextmanager
+def started(kept_as: Format, path: str) -> Iterator[Lake]:
+    """`path`: where Python finds the Spark of the format."""
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [sys.executable, "-c", COMMANDS],
+            env=os.environ | {"PYTHONPATH": path},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        yield Lake(kept_as, process, log)
+
+
+def path_of(kept_as: Format, request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue("older_spark")) if kept_as == Format.delta else ""
+
+
+@pytest.fixture(scope="module", params=list(Format))
+def lake(request: pytest.FixtureRequest) -> Iterator[Lake]:
+    with started(Format(request.param), path_of(Format(request.param), request)) as lake:
+        yield lake
 
 
 def of_parquet(table: Path) -> pa.Table:
@@ -135,42 +183,44 @@ def rows(kept_as: Format, table: Path) -> Counter[Row]:
 
 
 @needs_java
-@pytest.mark.parametrize("kept_as", [Format.delta, Format.iceberg], indirect=True)
+@pytest.mark.parametrize("lake", [Format.delta, Format.iceberg], indirect=True)
 def test_tables_of_every_format_have_the_same_rows_after_a_second_run(
-    kept_as: Format, planted_kafka: Path, whole: Path, tmp_path: Path
+    lake: Lake, planted_kafka: Path, whole: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):  # the second one replaces all
-        ended = run(["-m", "rota", "audit"], kept_as, planted_kafka, "--output", tmp_path / "tables")
-        assert ended.returncode == 1, ended.stderr
+        code, said = lake.run(planted_kafka, "--output", tmp_path / "tables")
+        assert code == 1, said
     for name in ALL:
         expected = rows(Format.parquet, whole / name)
         assert expected or name == "lag"
-        assert rows(kept_as, tmp_path / "tables" / name) == expected, name
-    other = next(other for other in Format if other != kept_as)
-    with pytest.raises(StoreError, match=f"give --format {kept_as}, or another --output"):
+        assert rows(lake.kept_as, tmp_path / "tables" / name) == expected, name
+    other = next(other for other in Format if other != lake.kept_as)
+    with pytest.raises(StoreError, match=f"give --format {lake.kept_as}, or another --output"):
         check_place(tmp_path / "tables", other, None)
 
 
 @needs_java
-def test_a_batch_that_is_killed_and_runs_again_is_there_once(
-    kept_as: Format, planted_kafka: Path, whole: Path, tmp_path: Path
+def test_a_batch_that_fails_or_is_killed_and_runs_again_is_there_once(
+    lake: Lake, planted_kafka: Path, whole: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     data, output = tmp_path / "planted", tmp_path / "tables"
     grown(planted_kafka, data, 0.9)
     once: list[str | Path] = [data, "--follow", "--once", "--json", "--output", output]
-    for appends in (2,) if kept_as == Format.parquet else (1, 2):  # events alone; events and verdicts
-        died = run(["-c", DIES.format(appends=appends)], kept_as, *once)
-        assert died.returncode == -signal.SIGKILL, died.stderr
-    before = rows(kept_as, output / "events")
+    code, said = lake.run(*once, appends=1)  # events alone
+    assert (code, "as was planted" in said) == (2, True), said
+    code, said = lake.run(*once, appends=2, kills=True)  # events and verdicts
+    assert code == -signal.SIGKILL, said
+    before = rows(lake.kept_as, output / "events")
     assert (before.total() > 0, (output / "checkpoint" / "verdicts").exists()) == (True, False)
-    again = run(["-m", "rota.audit"], kept_as, *once)
-    assert again.returncode == 1, again.stderr
-    assert rows(kept_as, output / "events") == before
-    grown(planted_kafka, data, 1)
-    last = run(["-m", "rota.audit"], kept_as, *once)
-    assert last.returncode in {0, 1}, last.stderr
+    with started(lake.kept_as, path_of(lake.kept_as, request)) as again:
+        code, said = again.run(*once)
+        assert code == 1, said
+        assert rows(lake.kept_as, output / "events") == before
+        grown(planted_kafka, data, 1)
+        code, said = again.run(*once)
+        assert code in {0, 1}, said
     for name, without in (("events", ()), ("verdicts", ("also", "reproduce"))):
-        told = renamed(rows(kept_as, output / name), str(data), str(planted_kafka), without)
+        told = renamed(rows(lake.kept_as, output / name), str(data), str(planted_kafka), without)
         assert told == renamed(rows(Format.parquet, whole / name), "", "", without), name
 
 
