@@ -9,12 +9,11 @@ from urllib.parse import urlsplit
 from rota.control.answering import BODY_BYTES_MAX, Asked, answer, failed
 from rota.control.subject import Controlled
 from rota.http.admission import CONTROL
-from rota.http.listener import Handler, Listener
-from rota.http.listener import listen as listen_http
+from rota.http.listener import Handler, Listener, Opening, opening
 from rota.http.routes import Answer
 from rota.server import Server
 
-__all__ = ["Controlled", "serve"]
+__all__ = ["Controlled", "serve", "serve_on"]
 
 
 class ControlHandler(Handler, BaseHTTPRequestHandler):
@@ -74,8 +73,12 @@ def serve(server: Server, address: str = "127.0.0.1:0", token: str | None = None
     It listens until `close()` of the result, which does not stop the server. Raises ValueError for an address that is
     none, or that needs a token or a certificate; OSError if it cannot be listened on.
     """
-    handler = type("ControlHandler", (ControlHandler,), {"controlled": Controlled(server)})
     tokens = () if token is None else (token,)
-    listener = listen_http(address, handler, CONTROL, files=server._tls_files, tokens=tokens)
+    return serve_on(server, opening(address, CONTROL, files=server._tls_files, tokens=tokens))
+
+
+def serve_on(server: Server, shown: Opening) -> Listener:
+    """The same on an address that was checked before there was a server. Raises OSError if it cannot be listened on."""
+    listener = shown.open(type("ControlHandler", (ControlHandler,), {"controlled": Controlled(server)}))
     server._show_on(listener)
     return listener

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import rota
 from rota.addresses import HTTPS
 from rota.config.sources import Resolved
-from rota.exits import FAILED, MISUSED, complain, fail
+from rota.exits import FAILED, complain, fail
 from rota.reporting import Report
 from rota.serve.ending import Ending, Printer
 from rota.serve.start import LISTENERS, Start, refusals
@@ -18,6 +18,7 @@ from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.http import Listener
+    from rota.http.listener import Opening
     from rota.server import Endpoint
 
 IN_MEMORY = "in memory: nothing survives a restart"
@@ -39,17 +40,14 @@ def started(start: Start, trace: Sink | None) -> Server:
             raise
 
 
-def controlled(server: Server, told: Resolved, where: str | None) -> Listener | None:
+def controlled(server: Server, shown: Opening | None) -> Listener | None:
     """The listener of --control, or the reason why not as one line on stderr."""
-    if where is None:
+    if shown is None:
         return None
-    from rota import control
+    from rota.control.serving import serve_on
 
     try:
-        return control.serve(server, where, told["control_token"])
-    except ValueError as error:
-        server.stop()
-        fail(MISUSED, f"{told.called('control')}: {error}")
+        return serve_on(server, shown)
     except OSError as error:
         server.stop()
         fail(FAILED, str(error))
@@ -122,7 +120,7 @@ def say_ready(server: Server, start: Start, control: str | None, *, as_json: boo
 def serve(told: Resolved, *, as_json: bool) -> None:
     """Run a server until a signal ends it."""
     start = Start.of(told)
-    start.control()
+    shown = start.control()
     with refusals(told.blame):
         start.check_home()
     report = Report(told["log_format"])
@@ -130,7 +128,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     printer = Printer(ending, as_json=as_json) if told["trace"] else None
     server = started(start, None if printer is None else printer.sink)
     ending.reload_on_hangup(server)
-    control = controlled(server, told, start.controlled_on)
+    control = controlled(server, shown)
     host = start.listen.rpartition("://")[2].rpartition(":")[0]
     if start.advertise is None and not told.has(LISTENERS) and host in WILDCARDS:
         complain(EVERYWHERE)
