@@ -98,10 +98,11 @@ check: venv ## check what changed since main: linters, unit tests of changed cra
 test-rust: ## the Rust tests; there are none in documentation, and clippy builds the examples
 	cargo test --quiet --workspace --tests
 
-long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks (an hour or two)
+long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks, tables (an hour or two)
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
+	LAKES_ALL=1 $(BIN)/python -m pytest tests/audit/test_lakes.py
 
 kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
 	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py \

@@ -41,6 +41,8 @@ needs_java = pytest.mark.java
 ROOT = Path(__file__).parents[2]
 SPARK_OF_DELTA = "4.2.0"
 """The newest one that there is a Delta Lake for."""
+THOROUGH = "LAKES_ALL" in os.environ
+"""Whether tables of every format are replaced, too, and a process that appends to them is killed (`make long`)."""
 PACKAGES = {kept_as: package.split()[0] for kept_as, package in PACKAGE_OF.items()}
 PARTITIONS = ds.partitioning(pa.schema([("batch", pa.int64()), ("day", pa.date32())]), flavor="hive")
 ALL = [*DATED, "lag", "coverage"]
@@ -184,10 +186,10 @@ def rows(kept_as: Format, table: Path) -> Counter[Row]:
 
 @needs_java
 @pytest.mark.parametrize("lake", [Format.delta, Format.iceberg], indirect=True)
-def test_tables_of_every_format_have_the_same_rows_after_a_second_run(
+def test_tables_of_every_format_have_the_same_rows(
     lake: Lake, planted_kafka: Path, whole: Path, tmp_path: Path
 ) -> None:
-    for _ in range(2):  # the second one replaces all
+    for _ in range(2 if THOROUGH else 1):  # the second one replaces all
         code, said = lake.run(planted_kafka, "--output", tmp_path / "tables")
         assert code == 1, said
     for name in ALL:
@@ -208,11 +210,13 @@ def test_a_batch_that_fails_or_is_killed_and_runs_again_is_there_once(
     once: list[str | Path] = [data, "--follow", "--once", "--json", "--output", output]
     code, said = lake.run(*once, appends=1)  # events alone
     assert (code, "as was planted" in said) == (2, True), said
-    code, said = lake.run(*once, appends=2, kills=True)  # events and verdicts
-    assert code == -signal.SIGKILL, said
+    kills = THOROUGH or lake.kept_as == Format.parquet
+    if kills:
+        code, said = lake.run(*once, appends=2, kills=True)  # events and verdicts
+        assert code == -signal.SIGKILL, said
     before = rows(lake.kept_as, output / "events")
     assert (before.total() > 0, (output / "checkpoint" / "verdicts").exists()) == (True, False)
-    with started(lake.kept_as, path_of(lake.kept_as, request)) as again:
+    with started(lake.kept_as, path_of(lake.kept_as, request)) if kills else contextlib.nullcontext(lake) as again:
         code, said = again.run(*once)
         assert code == 1, said
         assert rows(lake.kept_as, output / "events") == before
