@@ -104,3 +104,111 @@ fn instances_mirror(group: &ConsumerGroup) -> Result<(), String> {
     let mapped = group.instances().iter().map(|(instance, id)| (&**instance, &**id));
     if mapped.eq(named) { Ok(()) } else { Err("the table of instances differs from the members".to_owned()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Answer, AppendId, Config, Entropy, Now, Phase, Record, Request, Sink, Ticket,
+        consumer_group::{
+            config::ConsumerConfig,
+            waiting::{Later, Waiting},
+        },
+        request::ConsumerGroupHeartbeat,
+    };
+
+    const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
+
+    struct Quiet;
+
+    impl Sink for Quiet {
+        fn answer(&mut self, _: Ticket, _: Answer<'_>) {}
+
+        fn append(&mut self, _: AppendId, _: &[Record]) {}
+    }
+
+    /// The group "g" of the member m1, whose records are in flight.
+    fn in_flight() -> Coordinator {
+        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+        coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
+        coordinator.loaded(NOW, &mut Quiet);
+        let join = ConsumerGroupHeartbeat {
+            version: 1,
+            member_epoch: 0,
+            rebalance_timeout_ms: 60_000,
+            subscribed_topic_names: Some(&[]),
+            topic_partitions: Some(&[]),
+            ..ConsumerGroupHeartbeat::keeping("g", "m1")
+        };
+        coordinator.submit(NOW, Ticket(1), Entropy(0), Request::ConsumerGroupHeartbeat(join), &mut Quiet);
+        coordinator
+    }
+
+    /// The same group when they are durable.
+    fn durable() -> Coordinator {
+        let mut coordinator = in_flight();
+        coordinator.appended(AppendId(0), Ok(0), NOW, &mut Quiet);
+        coordinator
+    }
+
+    fn group(coordinator: &mut Coordinator) -> &mut ConsumerGroup {
+        coordinator.consumer_groups.get_mut("g").unwrap()
+    }
+
+    fn end_session(coordinator: &mut Coordinator) {
+        group(coordinator).member_mut("m1").unwrap().session = None;
+    }
+
+    /// What is broken, and how it is broken.
+    type Damage = (&'static str, fn(&mut Coordinator));
+
+    fn each_breaks_c16(sound: &Coordinator, all: &[Damage]) {
+        assert_eq!(sound.check_consumer_groups(), Ok(()));
+        for (at, (detail, damage)) in all.iter().enumerate() {
+            let mut damaged = sound.clone();
+            damage(&mut damaged);
+            let violation = damaged.check_consumer_groups().expect_err(detail);
+            assert_eq!((violation.id, &*violation.detail), ("C16", *detail), "damage {at}");
+        }
+    }
+
+    fn append(coordinator: &mut Coordinator) -> &mut crate::in_flight::Append {
+        coordinator.appends.get_mut(&AppendId(0)).unwrap()
+    }
+
+    #[test]
+    fn an_append_in_flight_is_one_of_the_group() {
+        each_breaks_c16(
+            &in_flight(),
+            &[
+                ("its append is not in flight", |one| one.appends.clear()),
+                ("its append is not in flight", |one| append(one).group_id = "h".into()),
+                ("its append is not in flight", |one| append(one).purpose = Purpose::Unattended),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_group_without_an_append_has_something_and_keeps_nothing_waiting() {
+        each_breaks_c16(
+            &durable(),
+            &[
+                ("something waits for no append", |one| {
+                    group(one).waiting.push_back(Waiting { deadline: None, what: Later::ResolutionDue });
+                }),
+                ("nothing is left of it", |one| {
+                    one.consumer_groups.insert("h".into(), ConsumerGroup::new("h".into()));
+                }),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_member_has_a_session_deadline_from_the_end_of_the_load_on() {
+        each_breaks_c16(&durable(), &[("member m1 has no session deadline", end_session)]);
+        let mut loading = durable();
+        end_session(&mut loading);
+        loading.phase = Phase::Loading;
+        assert_eq!(loading.check_consumer_groups(), Ok(()));
+    }
+}

@@ -483,6 +483,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_cut_says_what_is_missing() {
+        for (key_type, field) in
+            [("0005", "member id"), ("0007", "member id"), ("0008", "member id"), ("0010", "pattern")]
+        {
+            let cut = Record::decode(&hex(&format!("{key_type}0003673431")), None);
+            assert_eq!(cut, Err(RecordError::Truncated { field }), "{key_type}");
+        }
+    }
+
+    /// A list may be the last of its bytes, as the assignment epochs are.
+    #[test]
+    fn a_topic_without_partitions_is_read_with_its_epochs() {
+        let value = hex("000000000002000000000002456201a8f0cb4641b126eec81ce002d701010001010100");
+        let record = Record::decode(&hex("0008000367343100016d"), Some(&value)).unwrap();
+        let Record::Consumer { about: ConsumerRecord::Current(_, Some(current)), .. } = record else { panic!() };
+        assert_eq!(current.assigned, [EpochedIndexes { topic_id: ONE, partitions: vec![], epochs: vec![] }]);
+    }
+
+    #[test]
     fn every_cut_of_a_value_is_an_error_and_not_a_panic() {
         let record = Record::Consumer {
             group_id: "g".into(),
