@@ -135,6 +135,15 @@ pub fn mixed(config: ConsumerConfig) -> Scene {
     g
 }
 
+/// A consumer group at epoch 4 whose only member is the classic member A, because no group may become a classic one.
+pub fn classic_only() -> Scene {
+    let mut g = mixed(policy(Migration::Upgrade));
+    g.send(&beat("m1", -1));
+    assert_eq!(rejoin(&mut g, "A", None, "012"), "4 leader= of 0");
+    assert_eq!(sync(&mut g, "A", None, 4), "[foo:012345]");
+    g
+}
+
 /// Time passes while A and m1 send heartbeats.
 pub fn beats(g: &mut Scene, ms: u64) {
     let end = g.now_ms + ms;

@@ -70,6 +70,20 @@ fn a_topic_that_is_made_anew_is_looked_at_with_the_next_heartbeat() {
     assert_eq!(g.send(&beat("m1", 2)), "3 [one:01]");
 }
 
+/// A member at the epoch of the target goes on with the next one (docs/consumer-protocol.md §6.1).
+#[test]
+fn partitions_of_a_deleted_topic_stay_until_the_next_target() {
+    let mut g = Scene::new(settings(1_000));
+    assert_eq!(g.send(&join("m1", &["foo", "one"])), "2 [foo:012345 one:0]");
+    g.now_ms += 300;
+    g.delete_topic("one");
+    g.records();
+    assert_eq!(g.send(&beat("m1", 2)), "2 -");
+    assert_eq!(g.records(), "3(3)");
+    g.now_ms += 700;
+    assert_eq!(g.send(&beat("m1", 2)), "2 [foo:012345]");
+}
+
 fn describe(g: &mut Scene, group_id: &str) -> String {
     g.ask(Request::ConsumerGroupDescribe(ConsumerGroupDescribe { group_id }))
 }

@@ -262,3 +262,70 @@ fn a_pattern_that_was_resolved_and_a_topic_that_it_found_later_are_causes() {
     g.tick();
     assert_eq!(history(&g), ["PatternResolved m1 1 to 2 settled", "TopicsChanged  2 to 3"]);
 }
+
+#[test]
+fn a_target_waits_for_a_whole_interval_from_the_millisecond_of_the_last_one() {
+    let mut g = Scene::new(settings(1_000));
+    g.send(&join("m1", FOO));
+    g.send(&join("m2", FOO));
+    assert_eq!(waits(&g)[0], "Target until 2000");
+}
+
+#[test]
+fn a_member_that_waited_for_partitions_of_an_earlier_target_is_waited_for_itself() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    assert_eq!(g.send(&join("m2", FOO)), "3 []");
+    assert_eq!(waits(&g), ["Reconcile m1 until 46000", "Release m2 until -"]);
+    assert_eq!(g.send(&join("m3", FOO)), "4 []");
+    assert_eq!(waits(&g), ["Reconcile m1 until 46000", "Reconcile m2 until 46000", "Release m3 until -"]);
+}
+
+#[test]
+fn slack_is_the_part_of_a_session_that_is_left() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    for (passed_ms, part) in [(4_500, 9), (22_500, 5), (44_999, 0)] {
+        let mut slack = [0; 10];
+        slack[part] = 1;
+        assert_eq!(g.coordinator.slack_of_all(g.now_ms + passed_ms), slack, "after {passed_ms} ms");
+    }
+}
+
+#[test]
+fn a_rebalance_has_the_time_of_its_target_and_keeps_it() {
+    let mut g = Scene::new(settings(1_000));
+    let joined_ms = |g: &Scene| explained(g).rebalances.last().unwrap().joined_ms;
+    g.send(&join("m1", FOO));
+    g.now_ms += 300;
+    g.send(&join("m2", FOO));
+    assert_eq!((g.state(), joined_ms(&g)), ("Assigning G3 T2".to_owned(), None));
+    g.now_ms = 2_000;
+    assert_eq!(g.send(&beat("m1", 2)), "2 [foo:012]");
+    assert_eq!(joined_ms(&g), Some(2_000));
+    g.now_ms = 2_500;
+    assert_eq!(g.send(&beat("m1", 2).owns("foo:012")), "3 -");
+    assert_eq!((g.state(), joined_ms(&g)), ("Reconciling G3 T3".to_owned(), Some(2_000)));
+}
+
+#[test]
+fn a_static_member_that_comes_back_is_the_cause_of_what_it_changes_only() {
+    let both: &[&str] = &["foo", "one"];
+    for (names, cause) in [(FOO, "TopicsChanged  2 to 3"), (both, "StaticReplaced a2 2 to 3")] {
+        let mut g = Scene::new(settings(0));
+        g.send(&join("a1", FOO).of("i1"));
+        g.send(&beat("a1", -2).of("i1"));
+        g.change_topic("foo", 1, 8);
+        assert!(g.send(&join("a2", names).of("i1")).starts_with("3 "));
+        assert!(history(&g)[1].starts_with(cause), "{:?}", history(&g));
+    }
+}
+
+/// It is no new member (departure D14).
+#[test]
+fn a_dynamic_member_that_becomes_static_is_the_cause_of_its_other_topics() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    g.send(&join("m1", &["foo", "one"]).of("i1"));
+    assert_eq!(history(&g)[1..], ["SubscriptionChanged m1 2 to 3 settled"]);
+}

@@ -1,13 +1,13 @@
 //! Who a request is from, by member id and instance id (docs/consumer-protocol.md §18.2), and what only some say.
 
 use rota_core::{
-    Request,
+    Entropy, Request, Ticket,
     consumer_group::config::ConsumerConfig,
     request::{LeaveGroup, LeaveIdentity, SyncGroup},
 };
 
 use crate::{
-    classic::{FOO, STATIC_PAIR, leave, mixed, rejoin, scene},
+    classic::{FOO, STATIC_PAIR, leave, mixed, rejoin, scene, with_join},
     scene::{Beat, Scene, beat, join, settings},
 };
 
@@ -125,4 +125,16 @@ fn the_assignor_that_most_members_name_plans() {
     assert_eq!(shared([Some("range"), Some("range")]), [3, 1]);
     assert_eq!(shared([Some("range"), None]), [3, 1], "of those that name one");
     assert_eq!(shared([Some("range"), Some("uniform")]), [2, 2], "of two with as many, the first of the list");
+}
+
+/// 22 digits of 6 bits, of which the last has 2 (docs/consumer-protocol.md §18.2).
+#[test]
+fn a_new_member_id_has_all_random_bits() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    let (ticket, now) = (Ticket(99), g.now());
+    with_join("", None, "", |request| {
+        g.coordinator.submit(now, ticket, Entropy(u128::MAX), request, &mut g.effects);
+    });
+    assert_eq!(g.effects.answers[&ticket], format!("79 {}w", "_".repeat(21)));
 }

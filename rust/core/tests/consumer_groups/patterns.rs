@@ -322,3 +322,34 @@ fn each_resolution_names_the_request_that_causes_it() {
     g.send(&beat("m1", 2));
     assert_eq!(g.resolving(), [] as [String; 0], "one is on its way");
 }
+
+/// The log may have it from Kafka, or from another version. A pattern is checked when no member has it yet.
+#[test]
+fn a_pattern_that_a_member_has_is_not_checked_again() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join_by("m1", "o.*"));
+    let mut log = g.log();
+    for record in &mut log {
+        if let Record::Consumer { about: ConsumerRecord::Member(_, Some(value)), .. } = record {
+            value.topic_regex = Some("(".into());
+        }
+    }
+    let mut g = Scene::from_log(settings(0), &log);
+    assert_eq!(g.send(&beat("m1", 1).pattern("(")), "1 -");
+    g.tick();
+    assert_eq!(g.records(), "16(( )", "it matches nothing");
+}
+
+#[test]
+fn a_topic_that_grows_is_no_reason_to_resolve_and_one_that_is_made_anew_is() {
+    let mut g = resolved("o.*");
+    assert_eq!(g.send(&beat("m1", 1)), "2 [one:0]");
+    g.pass(LATER_MS);
+    g.resolving();
+    g.change_topic("one", 3, 2);
+    assert_eq!(g.send(&beat("m1", 2)), "3 [one:01]");
+    assert_eq!(g.resolving(), [] as [String; 0]);
+    g.change_topic("one", 9, 2);
+    assert!(g.send(&beat("m1", 3)).starts_with("3 "));
+    assert_eq!(g.resolving().len(), 1);
+}

@@ -1,14 +1,19 @@
 //! A heartbeat that is handled by its receipt leaves what the same request would have left, in any state of its group.
 
 use rota_core::{
-    Answer, AppendId, Coordinator, Entropy, ErrorCode, Now, Receipt, Record, Request, Sink, Ticket,
+    Answer, AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Receipt, Record, Request, Sink, Ticket,
     consumer_group::config::GroupSettings, request::ConsumerGroupHeartbeat,
 };
 
-use crate::scene::{Beat, Scene, beat, join, settings};
+use crate::{
+    classic::{classic_only, heartbeat},
+    scene::{Beat, Scene, beat, join, join_by, settings},
+};
 
 const MEMBERS: [&str; 4] = ["m0", "m1", "m2", "m3"];
 const STEPS: usize = 1_200;
+/// A group compares its topics again after this time.
+const REFRESH_MS: u64 = i32::MAX as u64;
 
 /// The answer of one request as text, and whether it wrote.
 #[derive(Default)]
@@ -189,7 +194,6 @@ fn a_receipt_ends_with_its_incarnation() {
 
 #[test]
 fn a_receipt_ends_when_the_group_compares_its_topics_again() {
-    const REFRESH_MS: u64 = i32::MAX as u64;
     let mut scene = Scene::new(settings(0));
     assert!(scene.send(&join("m0", &["foo"])).starts_with("2 "));
     let now = scene.now();
@@ -200,4 +204,88 @@ fn a_receipt_ends_when_the_group_compares_its_topics_again() {
     scene.now_ms += 1;
     let now = scene.now();
     assert!(!scene.coordinator.repeat_heartbeat(now, &receipt));
+}
+
+#[test]
+fn the_heartbeat_that_compares_topics_again_leaves_no_receipt_and_the_next_one_does() {
+    let mut scene = Scene::new(settings(0));
+    assert!(scene.send(&join("m0", &["foo"])).starts_with("2 "));
+    scene.now_ms += REFRESH_MS;
+    let now = scene.now();
+    let receipts = [(); 2].map(|()| submit(&mut scene.coordinator, now, "m0", 2).receipt);
+    assert_eq!(receipts.map(|receipt| receipt.is_some()), [false, true]);
+}
+
+/// Whether the receipt is valid until the group compares its topics at `ends_ms`.
+fn ends_at(scene: &mut Scene, receipt: &Receipt, ends_ms: u64) -> bool {
+    let repeats = [ends_ms - 1, ends_ms].map(|now_ms| {
+        scene.now_ms = now_ms;
+        let now = scene.now();
+        scene.coordinator.repeat_heartbeat(now, receipt)
+    });
+    repeats == [true, false]
+}
+
+#[test]
+fn a_heartbeat_that_repeats_its_topics_does_not_compare_them() {
+    let mut scene = Scene::new(settings(0));
+    let ends_ms = scene.now_ms + REFRESH_MS;
+    assert!(scene.send(&join("m0", &["foo"])).starts_with("2 "));
+    scene.now_ms += 1_000;
+    assert_eq!(scene.send(&beat("m0", 2).names(&["foo"])), "2 -");
+    let now = scene.now();
+    let receipt = submit(&mut scene.coordinator, now, "m0", 2).receipt.expect("a heartbeat that changes nothing");
+    assert!(ends_at(&mut scene, &receipt, ends_ms));
+}
+
+#[test]
+fn a_classic_member_compares_topics_for_the_whole_group() {
+    let mut scene = classic_only();
+    scene.change_topic("foo", 1, 6);
+    let ends_ms = scene.now_ms + REFRESH_MS;
+    assert_eq!(heartbeat(&mut scene, "A", None, 4), "0", "they are as they were");
+    scene.now_ms += 1_000;
+    assert_eq!(scene.send(&join("m0", &[])), "4 []");
+    let now = scene.now();
+    let receipt = submit(&mut scene.coordinator, now, "m0", 4).receipt.expect("a heartbeat that changes nothing");
+    assert!(ends_at(&mut scene, &receipt, ends_ms));
+}
+
+/// Patterns are resolved again after a time of the wall clock, too.
+#[test]
+fn a_group_with_patterns_gives_no_receipt() {
+    let mut scene = Scene::new(settings(0));
+    assert_eq!(scene.send(&join_by("m0", "o.*")), "1 []");
+    scene.tick();
+    assert_eq!(scene.send(&beat("m0", 1)), "2 [one:0]");
+    let now = scene.now();
+    let seen = submit(&mut scene.coordinator, now, "m0", 2);
+    assert!(seen.receipt.is_none() && seen.appends == 0 && !seen.answer.is_empty(), "{}", seen.answer);
+}
+
+/// A coordinator of this epoch with the member m0, and the receipt of its heartbeat.
+fn founded(epoch: u32, now: Now) -> (Coordinator, Receipt) {
+    let mut coordinator = Coordinator::new(Config::default(), 0, epoch);
+    coordinator.configure_consumer_groups(settings(0));
+    coordinator.loaded(now, &mut Seen::default());
+    let Request::ConsumerGroupHeartbeat(quiet) = quiet("m0", 0) else { unreachable!() };
+    let join = ConsumerGroupHeartbeat {
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(&[]),
+        topic_partitions: Some(&[]),
+        ..quiet
+    };
+    let join = Request::ConsumerGroupHeartbeat(join);
+    coordinator.submit(now, Ticket(1), Entropy(0), join, &mut Seen::default());
+    coordinator.appended(AppendId(0), Ok(0), now, &mut Seen::default());
+    let receipt = submit(&mut coordinator, now, "m0", 1).receipt.expect("a heartbeat that changes nothing");
+    (coordinator, receipt)
+}
+
+#[test]
+fn a_receipt_is_of_no_other_incarnation_though_the_group_is_the_same() {
+    let now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
+    let ((mut first, receipt), (mut second, _)) = (founded(1, now), founded(2, now));
+    assert!(first.repeat_heartbeat(now, &receipt));
+    assert!(!second.repeat_heartbeat(now, &receipt));
 }

@@ -182,6 +182,11 @@ impl Scene {
 
     /// The same with settings of classic groups.
     pub fn with_classic(classic: Config, config: ConsumerConfig, log: &[Record]) -> Scene {
+        Scene::loaded_at(1_000, classic, config, log)
+    }
+
+    /// The same at another time.
+    pub fn loaded_at(now_ms: u64, classic: Config, config: ConsumerConfig, log: &[Record]) -> Scene {
         let mut coordinator = Coordinator::new(classic, 0, 0);
         coordinator.configure_consumer_groups(config);
         for (offset, record) in (0..).zip(log) {
@@ -189,7 +194,7 @@ impl Scene {
         }
         let effects = Effects::default();
         let wall_ms = 1_700_000_000_000;
-        let mut scene = Scene { coordinator, effects, now_ms: 1_000, wall_ms, tickets: 0, seen: 0, ended: 0 };
+        let mut scene = Scene { coordinator, effects, now_ms, wall_ms, tickets: 0, seen: 0, ended: 0 };
         let now = scene.now();
         let topics: Vec<TopicMetadata> = TOPICS.iter().map(|(name, id, count)| topic(name, *id, *count)).collect();
         scene.coordinator.topics_changed(&topics, now);

@@ -27,7 +27,7 @@ fn describe(g: &mut Scene) -> String {
 }
 
 /// The clock moves, what is due fires, and no append ends.
-fn elapse(g: &mut Scene, ms: u64) {
+pub fn elapse(g: &mut Scene, ms: u64) {
     g.now_ms += ms;
     let now = g.now();
     g.coordinator.advance(now, &mut g.effects);
