@@ -157,7 +157,7 @@ impl Coordinator {
         Summary {
             group_id: Arc::clone(&group.id),
             protocol_type: Some("consumer".into()),
-            protocol_name: Some(group.preferred_assignor(None).into()),
+            protocol_name: Some(group.preferred_assignor().into()),
             members: group.size() as u32,
             awaiting_join: 0,
             awaiting_sync: 0,
@@ -195,7 +195,7 @@ impl Coordinator {
         let stored = self.project(group_id);
         Some(ConsumerView {
             group_id: Arc::clone(&group.id),
-            assignor: group.preferred_assignor(None),
+            assignor: group.preferred_assignor(),
             members: group.members().map(|(id, member, value)| self.view_member(group, id, member, value)).collect(),
             in_flight: group.write.iter().map(|write| write.append_id.0).collect(),
             offsets: stored.map(|stored| stored.offsets).unwrap_or_default(),

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::ErrorCode,
-    records::{ConsumerRecord, SubscriptionValue, TargetEpochValue},
+    records::{ConsumerRecord, TargetEpochValue},
     request::Now,
 };
 
@@ -26,11 +26,9 @@ use crate::{
 const ANY_GENERATION: i32 = 0;
 
 impl ConsumerGroup {
-    /// The assignor that most members name, with the subscription of `changed` in place of its stored one; of several the
-    /// first in the list of assignors, and so if no member names one.
-    pub fn preferred_assignor(&self, changed: Option<(&str, &SubscriptionValue)>) -> &'static str {
-        let others = self.members().filter(|(id, ..)| changed.is_none_or(|(changed, _)| ***id != *changed));
-        let subscriptions = others.map(|(_, _, subscription)| subscription).chain(changed.map(|(_, value)| value));
+    /// The assignor that most members name; of several the first in the list of assignors, and so if no member names one.
+    pub fn preferred_assignor(&self) -> &'static str {
+        let subscriptions = self.members().map(|(_, _, subscription)| subscription);
         let mut votes = [0; ASSIGNORS.len()];
         for name in subscriptions.filter_map(|subscription| subscription.server_assignor.as_deref()) {
             if let Some(at) = ASSIGNORS.iter().position(|assignor| *assignor == name) {
@@ -78,7 +76,7 @@ impl ConsumerGroup {
             .map(|topic| (&*topic.name, (topic, format!("{:032x}", topic.topic_id))))
             .collect();
         let key = |name: &str| known.get(name).map(|(_, key)| &**key);
-        let assignor = match self.preferred_assignor(None) {
+        let assignor = match self.preferred_assignor() {
             "range" => Assignor::ServerRange,
             _ => Assignor::Uniform,
         };

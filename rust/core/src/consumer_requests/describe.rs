@@ -72,7 +72,7 @@ impl Coordinator {
             group_state: group.state().name(),
             group_epoch: group.epoch(),
             assignment_epoch: group.target_epoch(),
-            assignor_name: group.preferred_assignor(None),
+            assignor_name: group.preferred_assignor(),
             members: &members,
         };
         step.sink.answer(ticket, Answer::ConsumerGroupDescribe(answer));

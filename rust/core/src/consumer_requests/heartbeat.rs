@@ -404,7 +404,7 @@ impl Beat<'_> {
             identity::check_epoch(current, request.member_epoch, owned.as_ref())?;
         }
         self.check_pattern(group)?;
-        let (assignor, resolved_ms) = (group.preferred_assignor(None), group.resolved_ms());
+        let (assignor, resolved_ms) = (group.preferred_assignor(), group.resolved_ms());
         let mut replaced_consumer = false;
         if let Identity::Replaces(predecessor) = &identity {
             let was_consumer = group.member(predecessor).is_some_and(|member| !member.is_classic());
@@ -414,7 +414,7 @@ impl Beat<'_> {
         let change = self.subscribe(group, draft);
         let resubscribed = change != Change::Nothing;
         // What a classic group was rebalancing for, or had to, is done by the next target (departure D25).
-        let bump = change == Change::Subscription || group.preferred_assignor(None) != assignor || self.is_interrupted;
+        let bump = change == Change::Subscription || group.preferred_assignor() != assignor || self.is_interrupted;
         let resolves = group.patterns_are_due(resolved_ms, self.now.wall_ms);
         let epoch = group.epoch();
         self.bump(group, draft, bump);

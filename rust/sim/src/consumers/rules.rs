@@ -239,7 +239,7 @@ pub fn target_exact(
     let sizes = || shares.iter().map(|(_, size)| *size);
     let spread = sizes().max().unwrap_or(0) - sizes().min().unwrap_or(0);
     // `range` evens each topic out, `uniform` all of them together.
-    let is_range = new.preferred_assignor(None) == "range";
+    let is_range = new.preferred_assignor() == "range";
     let most = if is_range { shares.first().map_or(0, |(topics, _)| topics.len()) } else { 1 };
     Some(ensure(!alike || spread <= most, || format!("shares of {:?}", sizes().collect::<Vec<_>>())))
 }
