@@ -254,6 +254,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "JournalReplay",
         "MemberMachine",
         "Server",
+        "ServerConfig",
         "SimulatedJournal",
         "Summary",
         "acl_lines",

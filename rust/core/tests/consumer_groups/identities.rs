@@ -127,7 +127,7 @@ fn the_assignor_that_most_members_name_plans() {
     assert_eq!(shared([Some("range"), Some("uniform")]), [2, 2], "of two with as many, the first of the list");
 }
 
-/// 22 digits of 6 bits, of which the last has 2 (docs/consumer-protocol.md §18.2).
+/// 22 digits of 6 bits; the last one has 2 of the id (docs/consumer-protocol.md §18.2).
 #[test]
 fn a_new_member_id_has_all_random_bits() {
     let mut g = Scene::new(settings(0));

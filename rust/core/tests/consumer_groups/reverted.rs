@@ -64,7 +64,7 @@ fn a_missing_join_that_was_to_end_the_consumer_group_is_waited_for_again() {
     assert_eq!(phase_ends(&g, "A"), Some(ends_ms + 60_000));
 }
 
-/// After a load a member that is away has this deadline, too, as in Kafka. Nothing comes of it.
+/// After a load a member that is away has this deadline, too, as in Kafka. When it ends, nothing changes.
 #[test]
 fn a_failed_append_leaves_the_deadline_that_a_load_gave_a_member_that_is_away() {
     let mut g = Scene::new(settings(0));
