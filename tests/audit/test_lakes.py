@@ -145,7 +145,8 @@ def path_of(kept_as: Format, request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("older_spark")) if kept_as == Format.delta else ""
 
 
-@pytest.fixture(scope="module", params=list(Format))
+# In the order in which the first test has them: pytest then uses one Spark for all tests of a format.
+@pytest.fixture(scope="module", params=[Format.delta, Format.iceberg, Format.parquet])
 def lake(request: pytest.FixtureRequest) -> Iterator[Lake]:
     with started(Format(request.param), path_of(Format(request.param), request)) as lake:
         yield lake
