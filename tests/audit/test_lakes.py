@@ -92,7 +92,7 @@ def older_spark() -> Path:
 def whole(planted_kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a log as Parquet."""
     output = tmp_path_factory.mktemp("whole") / "tables"
-    command = [sys.executable, "-m", "rota", "audit", str(planted_kafka), "--output", str(output)]
+    command = [sys.executable, "-m", "rota.audit", str(planted_kafka), "--output", str(output)]
     ended = subprocess.run([*command, "--master", "local[1]"], check=False, capture_output=True, text=True)
     assert ended.returncode == 1, ended.stderr
     return output

@@ -131,6 +131,7 @@ def test_every_test_in_rust_is_run() -> None:
     ("planted", "is_tested", "breaches"),
     [
         ("#[test]\nfn holds() {}", False, 1),
+        ("#[tokio::test(start_paused = true)]\nasync fn holds() {}", False, 1),
         ("#[test]\nfn holds() {}", True, 0),
         ("/// ```\n/// assert!(true);\n/// ```\nfn f() {}", True, 1),
         ("    //! ```rust\n    //! assert!(true);\n    //! ```", True, 1),

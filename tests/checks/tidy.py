@@ -193,13 +193,14 @@ def dependency_breaches(path: str, text: str, allowed: set[str]) -> list[str]:
 
 
 FENCE = re.compile(r"^\s*//[/!] ```.*$", re.MULTILINE)
+RUST_TEST = re.compile(r"#\[(\w+::)?test\b")
 NO_TESTS = ("```text", "```ignore", "```sh", "```json")
 
 
 def unrun_breaches(path: str, text: str, *, is_tested: bool) -> list[str]:
     """Rust tests that `make test-rust` does not run: of a library with `test = false`, and in documentation."""
     breaches = []
-    if not is_tested and "#[test]" in text:
+    if not is_tested and RUST_TEST.search(text):
         breaches.append(f"{path}: a test, and the library's manifest has `test = false`")
     # A fence without a language that closes a block is no test.
     fences = [found[0].strip().removeprefix("///").removeprefix("//!").strip() for found in FENCE.finditer(text)]

@@ -469,7 +469,12 @@ def test_a_backup_is_restored_as_the_page_says(tmp_path: Path, lives: bool) -> N
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        ([], exits.MISUSED, "--engine is missing: give etcd://HOST:PORT,.../PREFIX (etcds:// with TLS) or postgres://"),
+        (
+            [],
+            exits.MISUSED,
+            "--engine is missing: give etcd://HOST:PORT,.../PREFIX (etcds:// with TLS) or"
+            " postgres://HOST:PORT,.../DATABASE, or set",
+        ),
         (["--engine", "etcd://127.0.0.1:1/rota"], exits.UNREACHABLE, "engine etcd://127.0.0.1:1/rota: no connection: "),
         (
             ["--engine", "etcd://[::1]:1,[::1]:2/rota"],

@@ -144,6 +144,22 @@ pub fn classic_only() -> Scene {
     g
 }
 
+/// The same group as `mixed` with m2, which A has not joined again for 45 of its 60 seconds.
+pub fn awaiting_a_join() -> Scene {
+    let mut g = mixed(settings(0));
+    g.send(&join("m2", FOO));
+    assert_eq!(heartbeat(&mut g, "A", None, 3), "27", "it has to join within a minute");
+    g.send(&beat("m1", 3));
+    assert_eq!(g.send(&beat("m1", 3).owns("foo:34")), "4 -");
+    for _ in 0..3 {
+        g.pass(15_000);
+        heartbeat(&mut g, "A", None, 3);
+        g.send(&beat("m1", 4));
+        g.send(&beat("m2", 4));
+    }
+    g
+}
+
 /// Time passes while A and m1 send heartbeats.
 pub fn beats(g: &mut Scene, ms: u64) {
     let end = g.now_ms + ms;

@@ -5,7 +5,6 @@ use rota_core::{
     Config, ErrorCode, Record, Request,
     consumer_group::config::{ConsumerConfig, Migration},
     explain::Rebalance,
-    records::OffsetValue,
     request::{CommitPartition, CommitTopic, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
 };
 
@@ -14,6 +13,7 @@ use crate::{
         FOO, PAIR, RANGE, STATIC_PAIR, beats, classic_group, heartbeat, heartbeat_of, joined_without_sync, leave,
         metadata, mixed, policy, rejoin, scene, sync, with_join,
     },
+    offsets::stored,
     scene::{Beat, Scene, beat, join, settings},
 };
 
@@ -365,16 +365,7 @@ fn commit_elsewhere(g: &mut Scene) {
 
 #[test]
 fn an_upgrade_that_was_not_stored_leaves_a_classic_group_with_offsets_in_the_log() {
-    let offset = OffsetValue {
-        offset: 7,
-        leader_epoch: -1,
-        metadata: "".into(),
-        commit_timestamp_ms: 0,
-        expire_timestamp_ms: None,
-        topic_id: 0,
-    };
-    let offset = Record::Offset { group_id: "g".into(), topic: "foo".into(), partition: 0, value: Some(offset) };
-    let mut log = vec![classic_group(PAIR), offset];
+    let mut log = vec![classic_group(PAIR), stored()];
     let classic = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
     let mut g = Scene::with_classic(classic, settings(0), &log);
     let joining = g.begin(&join("m1", FOO));

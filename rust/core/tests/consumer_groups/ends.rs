@@ -2,13 +2,12 @@
 
 use rota_core::{
     Config, ErrorCode, Record, Request,
-    records::OffsetValue,
     request::{DeleteGroup, ListGroups},
 };
 
 use crate::{
     classic::{FOO, classic_group, with_join},
-    offsets::commit,
+    offsets::{commit, stored},
     scene::{Scene, beat, join, settings},
 };
 
@@ -49,16 +48,7 @@ fn a_classic_group_without_members_ends_when_the_join_of_a_consumer_is_stored() 
 
 #[test]
 fn offsets_stay_when_a_consumer_ends_a_classic_group_without_members() {
-    let value = OffsetValue {
-        offset: 7,
-        leader_epoch: -1,
-        metadata: "".into(),
-        commit_timestamp_ms: 0,
-        expire_timestamp_ms: None,
-        topic_id: 0,
-    };
-    let offset = Record::Offset { group_id: "g".into(), topic: "foo".into(), partition: 0, value: Some(value) };
-    let mut g = Scene::with_classic(Config::default(), settings(0), &[classic_group(&[]), offset]);
+    let mut g = Scene::with_classic(Config::default(), settings(0), &[classic_group(&[]), stored()]);
     assert_eq!(g.send(&join("m1", FOO)), "2 [foo:012345]");
     assert_eq!(g.coordinator.offset_count(), 1);
 }

@@ -1,7 +1,8 @@
 //! Who may commit and fetch offsets of a consumer group, with which epoch (docs/consumer-protocol.md §11, §12).
 
 use rota_core::{
-    ErrorCode, Request,
+    ErrorCode, Record, Request,
+    records::OffsetValue,
     request::{CommitPartition, CommitTopic, ConsumerOffsetFetch, OffsetCommit, TxnOffsetCommit},
 };
 
@@ -12,6 +13,19 @@ use crate::{
 
 const PARTITION: &[CommitPartition<'_>] = &[CommitPartition { index: 0, offset: 1, leader_epoch: -1, metadata: None }];
 const TOPIC: &[CommitTopic<'_>] = &[CommitTopic { name: "foo", topic_id: 0, partitions: PARTITION }];
+
+/// The record of an offset of the group "g".
+pub fn stored() -> Record {
+    let value = OffsetValue {
+        offset: 7,
+        leader_epoch: -1,
+        metadata: "".into(),
+        commit_timestamp_ms: 0,
+        expire_timestamp_ms: None,
+        topic_id: 0,
+    };
+    Record::Offset { group_id: "g".into(), topic: "foo".into(), partition: 0, value: Some(value) }
+}
 
 fn code(error: ErrorCode) -> String {
     error.code().to_string()

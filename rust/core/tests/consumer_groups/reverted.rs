@@ -3,7 +3,7 @@
 use rota_core::{ErrorCode, consumer_group::config::Migration};
 
 use crate::{
-    classic::{FOO, PAIR, heartbeat, mixed, policy, rejoin, scene},
+    classic::{FOO, PAIR, awaiting_a_join, heartbeat, policy, rejoin, scene},
     scene::{Beat, Scene, beat, join, settings},
     waiting::elapse,
 };
@@ -24,19 +24,9 @@ fn a_classic_group_that_could_not_be_converted_has_its_leader() {
 
 #[test]
 fn a_removal_for_a_missing_join_that_was_not_stored_is_tried_again() {
-    let mut g = mixed(settings(0));
-    g.send(&join("m2", FOO));
-    assert_eq!(heartbeat(&mut g, "A", None, 3), "27");
-    let ends_ms = g.now_ms + 60_000;
+    let mut g = awaiting_a_join();
+    let ends_ms = g.now_ms + 15_000;
     assert_eq!(phase_ends(&g, "A"), Some(ends_ms));
-    g.send(&beat("m1", 3));
-    assert_eq!(g.send(&beat("m1", 3).owns("foo:34")), "4 -");
-    for _ in 0..3 {
-        g.pass(15_000);
-        heartbeat(&mut g, "A", None, 3);
-        g.send(&beat("m1", 4));
-        g.send(&beat("m2", 4));
-    }
     elapse(&mut g, 15_000);
     assert_eq!(g.now_ms, ends_ms);
     g.fail(ErrorCode::NotEnoughReplicas);

@@ -4,7 +4,7 @@
 use rota_core::{Request, request::SyncGroup};
 
 use crate::{
-    classic::{FOO, RANGE, beats, heartbeat, joined_without_sync, mixed, with_join},
+    classic::{FOO, RANGE, awaiting_a_join, beats, heartbeat, joined_without_sync, with_join},
     scene::{Beat, Scene, beat, join, settings},
     waiting::elapse,
 };
@@ -30,17 +30,7 @@ fn a_member_that_gives_its_partitions_up_before_its_expired_timer_is_handled_sta
 
 #[test]
 fn a_classic_member_that_joins_before_its_expired_timer_is_handled_stays() {
-    let mut g = mixed(settings(0));
-    g.send(&join("m2", FOO));
-    assert_eq!(heartbeat(&mut g, "A", None, 3), "27", "it has to join within a minute");
-    g.send(&beat("m1", 3));
-    assert_eq!(g.send(&beat("m1", 3).owns("foo:34")), "4 -");
-    for _ in 0..3 {
-        g.pass(15_000);
-        heartbeat(&mut g, "A", None, 3);
-        g.send(&beat("m1", 4));
-        g.send(&beat("m2", 4));
-    }
+    let mut g = awaiting_a_join();
     g.pass(14_000);
     hold(&mut g);
     let joining = with_join("A", None, "", |request| g.submit(request));
