@@ -14,8 +14,7 @@ use rota_sim::consumers::{
 
 use page::{PAGE, row, with_commas};
 
-/// Walks within each of the bounds, and how many events each has.
-const WALKS: u64 = 1_000;
+/// How many events a walk has.
 const WALK_LENGTH: usize = 80;
 
 /// Bounds that are seen whole in every run.
@@ -23,6 +22,11 @@ const WHOLE: [&str; 2] = ["full-group", "consumers"];
 
 fn states() -> usize {
     std::env::var("ROTA_STATES").ok().map_or(3_000, |value| value.parse().expect("a number"))
+}
+
+/// Walks within each of the bounds.
+fn walks() -> u64 {
+    std::env::var("ROTA_WALKS").ok().map_or(200, |value| value.parse().expect("a number"))
 }
 
 fn explored(bounds: &Bounds, states_max: usize, fault: Option<Fault>) -> Found {
@@ -40,7 +44,7 @@ fn shown_walk(name: &str, walked: &Walked) -> Option<String> {
 }
 
 fn add_walks(bounds: &Bounds, begin: &[Event], length: usize, reached: &mut BTreeMap<Cell, u64>) {
-    let walked = walk(bounds, begin, 0..WALKS, length, None);
+    let walked = walk(bounds, begin, 0..walks(), length, None);
     assert_eq!(shown_walk(bounds.name, &walked), None);
     for (cell, count) in walked.cells {
         *reached.entry(cell).or_insert(0) += count;
@@ -73,32 +77,18 @@ fn one_by_one(bounds: &Arc<Bounds>, events: Vec<Event>) -> Vec<Event> {
     all
 }
 
-/// States that few walks come to: the bounds, and the way.
-fn far_states() -> Vec<(Arc<Bounds>, Vec<Event>)> {
-    let answered = |client: usize, ask: Ask| Event::Ask(client, ask, Fate::Answered);
-    // Members of a group of generation 0: all have left before the first join phase ended.
-    let at_zero = vec![
-        Event::Restart(0, Speaks::Classic),
-        answered(0, Ask::ClassicJoin),
-        answered(0, Ask::ClassicLeave),
-        Event::Restart(0, Speaks::Consumer),
-        answered(0, Ask::Join(2)),
-        answered(1, Ask::Join(2)),
-    ];
+fn answered(client: usize, ask: Ask) -> Event {
+    Event::Ask(client, ask, Fate::Answered)
+}
+
+/// The bounds, and the way.
+type Begin = (&'static str, Vec<Event>);
+
+/// Clients that have missed answers.
+fn late_clients() -> Vec<Begin> {
     // A member that has heard of none of its last epochs.
     let mut deaf = vec![answered(0, Ask::Join(2)), answered(1, Ask::Join(2)), Event::Apply(0)];
     deaf.extend([1, 2, 1].map(|topics| Event::Ask(0, Ask::Subscribe(topics), Fate::Lost)));
-    // A classic client that has not heard that it is no member any more, of a consumer group that is Empty.
-    let removed = vec![
-        Event::Restart(0, Speaks::Classic),
-        answered(0, Ask::ClassicJoin),
-        Event::Fire(0, "InitialDelay"),
-        answered(0, Ask::ClassicSync),
-        Event::Fire(0, "Session"),
-        answered(1, Ask::Join(1)),
-        answered(1, Ask::Leave),
-        Event::Restart(1, Speaks::Classic),
-    ];
     // A member of epoch 3 whose client knows 1. It waits for what the other one has to give up.
     let late = vec![
         answered(0, Ask::Join(2)),
@@ -129,16 +119,67 @@ fn far_states() -> Vec<(Arc<Bounds>, Vec<Event>)> {
         answered(1, Ask::Leave),
         answered(1, Ask::Join(2)),
     ];
-    let begins = [
+    vec![
         ("patterns-conversion", late),
         ("static-subscriptions", behind),
         ("static-subscriptions", revoking),
+        ("static-subscriptions", deaf),
+    ]
+}
+
+/// Clients of groups that were converted, or are about to be.
+fn converted() -> Vec<Begin> {
+    // Members of a group of generation 0: all have left before the first join phase ended.
+    let at_zero = vec![
+        Event::Restart(0, Speaks::Classic),
+        answered(0, Ask::ClassicJoin),
+        answered(0, Ask::ClassicLeave),
+        Event::Restart(0, Speaks::Consumer),
+        answered(0, Ask::Join(2)),
+        answered(1, Ask::Join(2)),
+    ];
+    // A classic client that has not heard that it is no member any more, of a consumer group that is Empty.
+    let removed = vec![
+        Event::Restart(0, Speaks::Classic),
+        answered(0, Ask::ClassicJoin),
+        Event::Fire(0, "InitialDelay"),
+        answered(0, Ask::ClassicSync),
+        Event::Fire(0, "Session"),
+        answered(1, Ask::Join(1)),
+        answered(1, Ask::Leave),
+        Event::Restart(1, Speaks::Classic),
+    ];
+    // A classic client whose newest generation a crash has taken back, and one that has not heard of the generation that
+    // the end of the newer protocol has made.
+    let synced = [
+        Event::Restart(1, Speaks::Classic),
+        answered(1, Ask::ClassicJoin),
+        Event::Fire(0, "InitialDelay"),
+        answered(1, Ask::ClassicSync),
+    ];
+    let ahead = [&synced[..], &[answered(1, Ask::ClassicJoin), Event::Crash(false)]].concat();
+    let left_behind = [&synced[..], &[answered(0, Ask::Join(1)), answered(0, Ask::Leave)]].concat();
+    // A client that has not heard that it is no member any more, and its group is gone.
+    let gone = vec![
+        Event::Restart(1, Speaks::Classic),
+        answered(0, Ask::Join(2)),
+        Event::Fire(0, "ConsumerSession"),
+        answered(1, Ask::ClassicJoin),
+    ];
+    vec![
+        ("held-conversion", ahead),
+        ("held-conversion", left_behind),
+        ("held-patterns", gone),
         ("patterns-conversion", at_zero.clone()),
         ("held-patterns", at_zero),
-        ("static-subscriptions", deaf),
         ("held-conversion", removed),
-    ];
-    let far = begins.into_iter().map(|(name, way)| (named(name), way));
+    ]
+}
+
+/// States that few walks come to: the bounds, and the way.
+fn far_states() -> Vec<(Arc<Bounds>, Vec<Event>)> {
+    let begins = late_clients().into_iter().chain(converted());
+    let far = begins.map(|(name, way)| (named(name), way));
     far.map(|(bounds, way)| (Arc::clone(&bounds), one_by_one(&bounds, way))).collect()
 }
 
