@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import rota
+from harness.spark import environment
 from rota.audit.audit import Audit, Wanted
 from rota.audit.logs import parts_of
 from rota.audit.session import started
@@ -36,6 +37,14 @@ NEWER_A_START = 5
 NEWER_KIND = "held by two"
 WORLDS = 30
 KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _starts_quickly() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

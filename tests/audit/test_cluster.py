@@ -18,11 +18,13 @@ from typing import NamedTuple
 import pyspark
 import pytest
 
+from harness import spark
 from harness.brokers import free_port
 from rota.audit.audit import Wanted, audit, of_copies
 from rota.audit.command import as_json
 from rota.audit.engines import local
 from rota.audit.logs import parts_of
+from rota.audit.session import QUICK_TO_START
 from rota.audit.verdict import Verdict
 from tests.audit.test_follow import batch_verdicts, grown, identity
 from tests.clients.eventually import eventually
@@ -48,7 +50,8 @@ CONF = {
 
 
 def settings(python: str = sys.executable) -> list[str]:
-    chosen = CONF | {"spark.pyspark.python": python}
+    java = " ".join([QUICK_TO_START, *spark.options()])
+    chosen = CONF | {"spark.pyspark.python": python, "spark.executor.extraJavaOptions": java}
     return [word for name, value in chosen.items() for word in ("--conf", f"{name}={value}")]
 
 
@@ -97,7 +100,7 @@ class Cluster:
     def _started(self, name: str, options: list[str]) -> Daemon:
         directory = self.directory / f"{name}-{len(list(self.directory.iterdir()))}"
         directory.mkdir()
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{HOME}/jars/*"]
+        command = ["java", "-Xmx256m", *QUICK_TO_START.split(), *spark.options(), "-cp", f"{HOME}/conf/:{HOME}/jars/*"]
         command += [f"org.apache.spark.deploy.{name.lower()}.{name}", *options]
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, cwd=directory)

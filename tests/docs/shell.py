@@ -13,6 +13,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
+from types import MappingProxyType
 
 from harness.brokers import free_port
 from tests.docs.pages import ROOT
@@ -42,7 +43,7 @@ exec "{make}" -C "{root}" --dry-run "$@" > /dev/null
 class Shell:
     """A shell with an environment of its own. Addresses that pages print stand for free ports."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
         self.work = directory / "work"
         self.work.mkdir()
         self._bin = directory / "bin"
@@ -59,6 +60,7 @@ class Shell:
             "COLUMNS": "200",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(ROOT),  # `specs` lies there in the tree, and beside rota once that is installed
+            **variables,
         }
         self.kafka = f"127.0.0.1:{free_port()}"
         self.http = f"127.0.0.1:{free_port()}"

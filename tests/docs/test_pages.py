@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from harness import spark
 from tests.docs.pages import KEYS, PAGES, ROOT, Block, blocks, commands, difference
 from tests.docs.scenes import SCENES
 from tests.docs.shell import WITHIN_S, Shell
@@ -44,8 +45,8 @@ def output_after(block: Block) -> str | None:
 class Page:
     """One page, as a reader works through it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.shell = Shell(directory)
+    def __init__(self, directory: Path, variables: Mapping[str, str]) -> None:
+        self.shell = Shell(directory, variables)
         self._directory = directory
         self._scene = ExitStack()
         self._programs = 0
@@ -135,8 +136,8 @@ class Page:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    opened = Page(tmp_path)
+def page(name: str, tmp_path: Path) -> Iterator[Page]:
+    opened = Page(tmp_path, spark.environment() if name.startswith("docs/audit") else {})
     yield opened
     opened.close()
 
