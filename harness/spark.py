@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -32,8 +33,12 @@ with tempfile.TemporaryDirectory() as place, tarfile.open(sys.argv[1]) as sample
 """An audit and a pass that follows, on the Spark that writes the archive when it ends."""
 
 
+@functools.cache
 def archive() -> Path | None:
-    """The archive; written once for each version of Spark. None: there is no Java."""
+    """The archive; written once for each version of Spark. None: there is no Java.
+
+    Raises RuntimeError with what the program said if it fails.
+    """
     if java_version() is None:
         return None
 
@@ -46,10 +51,8 @@ def archive() -> Path | None:
         if done.returncode != 0:
             raise RuntimeError(f"Spark's classes are not archived: {done.stdout}{done.stderr}")
 
-    return (
-        built_once("spark-classes", [Path(__file__), Path(pyspark.__file__).with_name("version.py")], write)
-        / "classes.jsa"
-    )
+    version = Path(pyspark.__file__).with_name("version.py")
+    return built_once("spark-classes", [Path(__file__), version], write) / "classes.jsa"
 
 
 def options() -> list[str]:

@@ -49,6 +49,11 @@ CONF = {
 }
 
 
+def environment() -> dict[str, str]:
+    """Of what starts Spark."""
+    return {**ENVIRONMENT, **spark.environment()}
+
+
 def settings(python: str = sys.executable) -> list[str]:
     java = " ".join([QUICK_TO_START, *spark.options()])
     chosen = CONF | {"spark.pyspark.python": python, "spark.executor.extraJavaOptions": java}
@@ -125,7 +130,7 @@ class Cluster:
     def audit(self, *arguments: str | Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "rota", "audit", *map(str, arguments), "--master", self.url]
         return subprocess.run(
-            [*command, *settings(python)], env=ENVIRONMENT, check=False, capture_output=True, text=True
+            [*command, *settings(python)], env=environment(), check=False, capture_output=True, text=True
         )
 
 
@@ -149,7 +154,7 @@ def test_a_submitted_job_says_the_same_after_an_executor_was_killed(
     command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, *settings(), str(tmp_path / "job.py")]
     pipe = subprocess.PIPE
     command += [planted.as_uri(), "--json"]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True) as running:
+    with subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True) as running:
         # A list of one process, or none if the job has ended.
         at_work = eventually(
             lambda: running.poll() is not None or [pid for one in workers for pid in one.executors()],
@@ -194,6 +199,6 @@ def test_other_workers_follow_on_from_a_checkpoint(cluster: Cluster, planted: Pa
 def test_a_master_that_is_not_there_is_named(kafka: Path) -> None:
     url = f"spark://127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "rota", "audit", str(kafka), "--master", url, *settings()]
-    ended = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True, text=True)
+    ended = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (5, ""), ended.stderr
     assert ended.stderr.splitlines()[-1].startswith(f"rota: --master is `{url}`: "), ended.stderr
