@@ -50,7 +50,7 @@ CONF = {
 
 
 def environment() -> dict[str, str]:
-    """Of what starts Spark."""
+    """The variables of a process that starts Spark."""
     return {**ENVIRONMENT, **spark.environment()}
 
 
