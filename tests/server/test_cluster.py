@@ -385,7 +385,10 @@ def test_a_producer_whose_server_has_not_joined_yet_waits_for_its_topic() -> Non
         fleet.start(1)
         fleet.engine.set_faults(1, silent=True)
         producer = librdkafka.Producer({"bootstrap.servers": fleet.bootstrap_servers})
-        answer = producer.list_topics(TOPIC, timeout=10).topics[TOPIC].error
+        metadata = producer.list_topics(TOPIC, timeout=10)
+        # Another id than that of its cluster would be another cluster to clients.
+        assert metadata.cluster_id is None
+        answer = metadata.topics[TOPIC].error
         assert answer is not None
         assert answer.code() == LEADER_NOT_AVAILABLE
         delivered: list[object] = []

@@ -79,7 +79,7 @@ impl<'c> Context<'c> {
     pub fn cluster(&self) -> Cluster {
         let (listener, reached_ip) = (self.client.listener(), self.client.reached_ip());
         if let Some(cluster) = self.node.cluster() {
-            return cluster.nodes(listener, reached_ip, &self.node.place().cluster_id);
+            return cluster.nodes(listener, reached_ip);
         }
         let mut cluster = self.node.place().cluster(listener, reached_ip);
         cluster.nodes.retain(|node| !self.node.outages().is_down(node.id));

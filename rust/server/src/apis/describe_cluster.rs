@@ -56,7 +56,8 @@ fn described_cluster(cluster: Cluster, access: &Access, request: &DescribeCluste
         OPERATIONS_NOT_ASKED
     };
     DescribeClusterResponse::default()
-        .with_cluster_id(StrBytes::from_string(cluster.id))
+        // There is no null id in this answer.
+        .with_cluster_id(StrBytes::from_string(cluster.id.unwrap_or_default()))
         .with_controller_id(BrokerId(controller))
         .with_brokers(brokers.collect())
         .with_cluster_authorized_operations(operations)

@@ -23,8 +23,8 @@ pub struct Node {
 /// The nodes of a cluster. The first one is the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// The cluster id.
-    pub id: String,
+    /// The cluster id; `None`: this server is of a cluster that it does not know yet.
+    pub id: Option<String>,
     /// The nodes; never empty.
     pub nodes: Vec<Node>,
 }
@@ -47,7 +47,7 @@ impl Place {
     pub fn cluster(&self, listener: &Listener, reached_ip: IpAddr) -> Cluster {
         let host = listener.host_for(reached_ip);
         let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
-        Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&listener.ports).map(node).collect() }
+        Cluster { id: Some(self.cluster_id.clone()), nodes: (FIRST_NODE..).zip(&listener.ports).map(node).collect() }
     }
 }
 

@@ -221,16 +221,15 @@ impl Cluster {
     }
 
     /// The servers that beat, as a client of `listener` reaches them; this one first until it has joined.
-    pub fn nodes(&self, listener: &Listener, reached_ip: IpAddr, own_cluster_id: &str) -> Nodes {
+    pub fn nodes(&self, listener: &Listener, reached_ip: IpAddr) -> Nodes {
         let table = self.table();
-        let id = self.id().unwrap_or_else(|| own_cluster_id.to_owned());
         let alive = table.nodes.iter().filter(|row| row.is_alive);
         let mut nodes: Vec<Node> = alive.filter_map(|row| reachable(row, listener, reached_ip)).collect();
         if nodes.is_empty() {
             let port = listener.ports.first().copied().unwrap_or(0);
             nodes.push(Node { id: self.node_id, host: listener.host_for(reached_ip), port: i32::from(port) });
         }
-        Nodes { id, nodes }
+        Nodes { id: self.id(), nodes }
     }
 
     /// The server that answers for a partition, as a client of `listener` reaches it; `None`: none does, or this server

@@ -161,6 +161,6 @@ fn nodes(cluster: &Cluster) -> MetadataResponse {
     };
     MetadataResponse::default()
         .with_brokers(cluster.nodes.iter().map(broker).collect())
-        .with_cluster_id(Some(StrBytes::from_string(cluster.id.clone())))
+        .with_cluster_id(cluster.id.clone().map(StrBytes::from_string))
         .with_controller_id(BrokerId(cluster.nodes.first().map_or(-1, |node| node.id)))
 }

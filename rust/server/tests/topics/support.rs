@@ -47,7 +47,7 @@ pub fn table_with(settings: TopicSettings, partitions: i32) -> Topics {
 }
 
 pub fn cluster() -> Cluster {
-    Cluster { id: "c".to_owned(), nodes: vec![Node { id: 1, host: "h".to_owned(), port: 9_092 }] }
+    Cluster { id: Some("c".to_owned()), nodes: vec![Node { id: 1, host: "h".to_owned(), port: 9_092 }] }
 }
 
 pub fn topic_of<'r>(response: &'r MetadataResponse, name: &str) -> Option<&'r MetadataResponseTopic> {
