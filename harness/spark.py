@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 
+from harness import java
 from harness.builds import ROOT, built_once
 from rota.audit.session import java_version
 
@@ -35,7 +36,7 @@ with tempfile.TemporaryDirectory() as place, tarfile.open(sys.argv[1]) as sample
 
 @functools.cache
 def archive() -> Path | None:
-    """The archive; written once for each version of Spark. None: there is no Java.
+    """The directory with the archive; written once for each version of Spark. None: there is no Java.
 
     Raises RuntimeError with what the program said if it fails.
     """
@@ -44,21 +45,20 @@ def archive() -> Path | None:
 
     def write(out: Path) -> None:
         out.mkdir(exist_ok=True)
-        options = f"-Xlog:disable -XX:ArchiveClassesAtExit={out}/classes.jsa"
-        environment = os.environ | {"SPARK_SUBMIT_OPTS": options}
+        environment = os.environ | {"SPARK_SUBMIT_OPTS": " ".join(java.archived(out))}
         command = [sys.executable, "-c", PROGRAM, str(SAMPLE)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"Spark's classes are not archived: {done.stdout}{done.stderr}")
 
     version = Path(pyspark.__file__).with_name("version.py")
-    return built_once("spark-classes", [Path(__file__), version], write) / "classes.jsa"
+    return built_once("spark-classes", [Path(__file__), version], write)
 
 
 def options() -> list[str]:
     """Options of a Java with Spark's classes. Another version of Spark ignores the archive."""
     found = archive()
-    return [] if found is None else [f"-XX:SharedArchiveFile={found}", "-Xlog:cds*=off"]
+    return [] if found is None else [*java.classes(found), "-Xlog:cds*=off"]
 
 
 def environment() -> Mapping[str, str]:

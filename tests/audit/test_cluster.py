@@ -35,7 +35,7 @@ HOME = Path(pyspark.__file__).parent
 WITHIN_S = 300
 BACKEND = "CoarseGrainedExecutorBackend"
 # What Spark's scripts set.
-ENVIRONMENT = os.environ | {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
+ENVIRONMENT = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
 JOB = "from rota.audit.__main__ import run\n\nrun()\n"
 CONF = {
     "spark.driver.host": "127.0.0.1",
@@ -47,11 +47,6 @@ CONF = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.1",
 }
-
-
-def environment() -> dict[str, str]:
-    """The variables of a process that starts Spark."""
-    return {**ENVIRONMENT, **spark.environment()}
 
 
 def settings(python: str = sys.executable) -> list[str]:
@@ -108,7 +103,7 @@ class Cluster:
         command = ["java", "-Xmx256m", *QUICK_TO_START.split(), *spark.options(), "-cp", f"{HOME}/conf/:{HOME}/jars/*"]
         command += [f"org.apache.spark.deploy.{name.lower()}.{name}", *options]
         with (directory / "log").open("wb") as log:
-            process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, cwd=directory)
+            process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=log, stderr=log, cwd=directory)
         return Daemon(process, directory)
 
     def _eventually_says(self, daemon: Daemon, what: str) -> None:
@@ -130,7 +125,7 @@ class Cluster:
     def audit(self, *arguments: str | Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "rota", "audit", *map(str, arguments), "--master", self.url]
         return subprocess.run(
-            [*command, *settings(python)], env=environment(), check=False, capture_output=True, text=True
+            [*command, *settings(python)], env=os.environ | ENVIRONMENT, check=False, capture_output=True, text=True
         )
 
 
@@ -154,7 +149,7 @@ def test_a_submitted_job_says_the_same_after_an_executor_was_killed(
     command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, *settings(), str(tmp_path / "job.py")]
     pipe = subprocess.PIPE
     command += [planted.as_uri(), "--json"]
-    with subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True) as running:
+    with subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=pipe, stderr=pipe, text=True) as running:
         # A list of one process, or none if the job has ended.
         at_work = eventually(
             lambda: running.poll() is not None or [pid for one in workers for pid in one.executors()],
@@ -199,6 +194,6 @@ def test_other_workers_follow_on_from_a_checkpoint(cluster: Cluster, planted: Pa
 def test_a_master_that_is_not_there_is_named(kafka: Path) -> None:
     url = f"spark://127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "rota", "audit", str(kafka), "--master", url, *settings()]
-    ended = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True)
+    ended = subprocess.run(command, env=os.environ | ENVIRONMENT, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (5, ""), ended.stderr
     assert ended.stderr.splitlines()[-1].startswith(f"rota: --master is `{url}`: "), ended.stderr

@@ -13,7 +13,6 @@ from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
-from types import MappingProxyType
 
 from harness.brokers import free_port
 from tests.docs.pages import ROOT
@@ -43,7 +42,7 @@ exec "{make}" -C "{root}" --dry-run "$@" > /dev/null
 class Shell:
     """A shell with an environment of its own. Addresses that pages print stand for free ports."""
 
-    def __init__(self, directory: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, directory: Path, variables: Mapping[str, str]) -> None:
         self.work = directory / "work"
         self.work.mkdir()
         self._bin = directory / "bin"
