@@ -6,10 +6,12 @@ snippet that is in no file.
 """
 
 import ast
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,17 +55,18 @@ CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab", "regex-lite", "ro
 
 def files(*suffixes: str, under: Iterable[str] = (".",)) -> list[Path]:
     """The project's files with one of these suffixes, sorted."""
-    found = set()
-    for folder in under:
-        for path in (ROOT / folder).rglob("*"):
-            parts = path.relative_to(ROOT).parts
-            # In a worktree .git is a file.
-            hidden = parts == (".git",) or any(
-                part in PRUNED or (part.startswith(".") and part != ".ci") for part in parts[:-1]
-            )
-            if not hidden and path.suffix in suffixes and path.is_file():
-                found.add(path)
-    return sorted(found)
+    return sorted({path for folder in under for path in _below(folder) if path.suffix in suffixes})
+
+
+@cache
+def _below(folder: str) -> list[Path]:
+    """The project's files in a folder. It is no part of the tests to write any."""
+    found = list[Path]()
+    for place, folders, names in os.walk(ROOT / folder):
+        folders[:] = [name for name in folders if name not in PRUNED and (name[0] != "." or name == ".ci")]
+        # In a worktree .git is a file.
+        found += [path for name in names if name != ".git" and (path := Path(place, name)).is_file()]
+    return found
 
 
 def name_of(path: Path) -> str:
