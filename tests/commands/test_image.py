@@ -71,7 +71,7 @@ def wheel_of_this_tree(folder: Path) -> Path:
     hashed = {name: base64.urlsafe_b64encode(hashlib.sha256(held).digest()) for name, held in files.items()}
     record = "".join(f"{name},sha256={hashed[name].rstrip(b'=').decode()},{len(files[name])}\n" for name in files)
     path = folder / f"rota-{installed.version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, held in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}.items():
             archive.writestr(name, held)
     return path
