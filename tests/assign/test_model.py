@@ -13,7 +13,7 @@ from rota.model import assignors as naive
 from rota.model.assignors import Partition
 from tests.assign.groups import Group, groups, owners_of, worth
 
-MANY = settings(max_examples=250, deadline=None)
+MANY = settings(max_examples=120, deadline=None)
 SOME = settings(max_examples=300, deadline=None)
 
 

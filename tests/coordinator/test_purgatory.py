@@ -132,7 +132,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 def test_a_purgatory_agrees_with_its_model() -> None:
     run_state_machine_as_test(
-        PurgatoryMachine, settings=settings(max_examples=300, stateful_step_count=60, deadline=None)
+        PurgatoryMachine, settings=settings(max_examples=120, stateful_step_count=60, deadline=None)
     )
 
 
