@@ -103,10 +103,11 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 	ROTA_WALKS=1000 cargo test --quiet --profile long -p rota-sim --test consumers
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
-	LAKES_ALL=1 $(BIN)/python -m pytest tests/audit/test_lakes.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --ignore tests/audit/test_lakes.py
+	LAKES_ALL=1 $(BIN)/python -m pytest -m '' tests/audit/test_lakes.py
 
 kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
-	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py tests/server/test_transactions.py \
+	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -m '' -s tests/log/test_kill.py tests/server/test_transactions.py \
 		tests/server/test_cluster_transactional_clients.py
 
 histories: develop ## kill a server 500 times under transactions with late duplicates: no anomaly in the histories (ROTA_HISTORY_KILLS=..., ROTA_SEED=...)

@@ -177,6 +177,7 @@ def test_a_worker_whose_python_has_no_rota_is_named(cluster: Cluster, kafka: Pat
     assert re.fullmatch(says, ended.stderr.splitlines()[-1]), ended.stderr
 
 
+@pytest.mark.long
 def test_other_workers_follow_on_from_a_checkpoint(cluster: Cluster, planted: Path, tmp_path: Path) -> None:
     data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
     told: list[Verdict] = []

@@ -145,8 +145,12 @@ def path_of(kept_as: Format, request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("older_spark")) if kept_as == Format.delta else ""
 
 
+# Delta Lake needs a second version of Spark, which is a download of 450 MB.
+DELTA = pytest.param(Format.delta, marks=pytest.mark.long)
+
+
 # In the order in which the first test has them: pytest then uses one Spark for all tests of a format.
-@pytest.fixture(scope="module", params=[Format.delta, Format.iceberg, Format.parquet])
+@pytest.fixture(scope="module", params=[DELTA, Format.iceberg, Format.parquet])
 def lake(request: pytest.FixtureRequest) -> Iterator[Lake]:
     with started(Format(request.param), path_of(Format(request.param), request)) as lake:
         yield lake
@@ -186,7 +190,7 @@ def rows(kept_as: Format, table: Path) -> Counter[Row]:
 
 
 @needs_java
-@pytest.mark.parametrize("lake", [Format.delta, Format.iceberg], indirect=True)
+@pytest.mark.parametrize("lake", [DELTA, Format.iceberg], indirect=True)
 def test_tables_of_every_format_have_the_same_rows(
     lake: Lake, planted_kafka: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -262,7 +266,7 @@ def test_a_format_that_cannot_be_written_is_refused_before_spark_starts(
 
 
 @needs_java
-@pytest.mark.parametrize("lacking", [Format.delta, Format.iceberg])
+@pytest.mark.parametrize("lacking", [DELTA, Format.iceberg])
 def test_a_format_without_its_package_is_refused_before_the_audit(lacking: Format, kafka: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rota", "audit", str(kafka), "--output", str(tmp_path), "--format", lacking]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -93,6 +93,7 @@ def test_an_audit_of_a_bucket_says_the_same_as_one_of_the_directory(store: Store
     assert store.names("tables/views") == []
 
 
+@pytest.mark.long
 def test_a_checkpoint_in_a_bucket_has_each_verdict_once(store: Store, planted_kafka: Path) -> None:
     checkpoint = f"s3a://{BUCKET}/seen"
     follow = [str(planted_kafka), "--follow", "--once", "--json", "--checkpoint", checkpoint]

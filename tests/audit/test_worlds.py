@@ -14,7 +14,7 @@ from rota.simulate.journal import Journal
 ENTRIES_MIN = 10_000
 # Four times as many are 10^6 events; no part of them needs Spark, and each may be on a worker of its own.
 EVENTS_MIN = 250_000
-FIRST_SEEDS = (1_000, 2_000, 3_000, 4_000)
+FIRST_SEEDS = (1_000, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2_000, 3_000, 4_000)))
 SEEDS_AT_ONCE = 50
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.

@@ -84,12 +84,12 @@ class Bug:
         return text[:at] + becomes + text[at + len(self.find) :]
 
 
-def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable]) -> list[T]:
-    """The first bug of each kind, in their order; all of them if the environment asks for it."""
+def one_of_each(planted: Iterable[T], of: Callable[[T], Hashable], every: int = 1) -> list[T]:
+    """The first bug of each kind, or of each `every`-th kind, in their order; all if the environment asks for it."""
     planted = list(planted)
     if os.environ.get(ALL):
         return planted
-    return list({of(bug): bug for bug in reversed(planted)}.values())[::-1]
+    return list({of(bug): bug for bug in reversed(planted)}.values())[::-1][::every]
 
 
 def bugs(registry: Path = REGISTRY) -> list[Bug]:

@@ -133,7 +133,9 @@ def test_the_c_mock_takes_turns_with_rota() -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("what", ["restart", "keyed", "expiry", "shard"])
+@pytest.mark.parametrize(
+    "what", ["shard", *(pytest.param(what, marks=pytest.mark.long) for what in ("restart", "keyed", "expiry"))]
+)
 def test_kafkas_classes_do_what_they_are_asked(what: str) -> None:
     with jvm(QUICK, what, 1_000) as rival:
         operations, seconds = rival.run()

@@ -17,8 +17,8 @@ from tests.checks.planting import one_of_each
 PROTOCOL = protocols()["classic"]
 SPEC = PROTOCOL.spec
 KILLED = PROTOCOL.killed
-# One bug for each invariant. `make long` tries all, as `rota check proofs` does.
-PLANTED = one_of_each([mutant.name for mutant in MUTANTS], lambda name: KILLED[name][0])
+# One bug for every third invariant. `make long` tries all, as `rota check proofs` does.
+PLANTED = one_of_each([mutant.name for mutant in MUTANTS], lambda name: KILLED[name][0], every=3)
 PLANTED_ARITHMETIC = one_of_each(ARITHMETIC_BUGS, lambda bug: KILLED[bug.name][0])
 
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from .family import EVERY_ASSIGNOR, Family
+from .family import EVERY_ASSIGNOR, LIBRDKAFKA, Family
 from .scene import HEARTBEAT_INTERVAL_MS, SETTLE_WITHIN_S, Scene, partitions_of
 
+# One client with each assignor, and each client with one.
 every_assignor = pytest.mark.parametrize(
-    ("family", "assignor"), EVERY_ASSIGNOR, ids=[f"{family.name}-{assignor}" for family, assignor in EVERY_ASSIGNOR]
+    ("family", "assignor"),
+    [
+        pytest.param(
+            family,
+            assignor,
+            marks=[] if family is LIBRDKAFKA or assignor == family.assignors[0] else [pytest.mark.long],
+            id=f"{family.name}-{assignor}",
+        )
+        for family, assignor in EVERY_ASSIGNOR
+    ],
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from .client import Client, ClientError
 from .eventually import eventually
-from .family import FAMILIES, Family
+from .family import FAMILIES, JAVA, Family
 from .scene import SETTLE_WITHIN_S, Scene, partitions_of
 
 # Far longer than a new process takes to start, also on a busy machine: no session expires in these tests.
@@ -70,7 +70,10 @@ def test_a_static_member_restarts_without_a_rebalance(scene: Scene, family: Fami
 
 
 @pytest.mark.scenario("19 rolling restart of five")
-@every_family
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(family, marks=[pytest.mark.long] if family is JAVA else [], id=family.name) for family in FAMILIES],
+)
 def test_five_static_members_are_restarted_one_by_one_with_no_rebalance_at_all(scene: Scene, family: Family) -> None:
     topic = scene.topic(5)
     members = static_members(scene, family, topic, 5)

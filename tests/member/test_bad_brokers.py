@@ -120,8 +120,15 @@ async def get_in(address: str, group: str, settings: dict[str, Any] = QUICK) -> 
         await settled(Listener(member), partitions=2)
 
 
-@pytest.mark.parametrize(("settings", "step"), [(QUICK, 1), (NEWER, 4)], ids=["classic", "consumer"])
-async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(
+@pytest.mark.parametrize(
+    ("settings", "step"),
+    [
+        pytest.param(QUICK, 1, marks=pytest.mark.long, id="classic, at every byte"),
+        pytest.param(QUICK, 4, id="classic"),
+        pytest.param(NEWER, 4, id="consumer"),
+    ],
+)
+async def test_a_broker_that_cuts_at_any_byte_does_not_keep_a_member_out(
     group: str, settings: dict[str, Any], step: int
 ) -> None:
     good = BadBroker(lambda _, __, data: data)

@@ -120,7 +120,12 @@ class Stage:
             group.commits()
 
 
-@pytest.fixture(params=[pytest.param("etcd", marks=needs_etcd), pytest.param("postgresql", marks=needs_postgres)])
+@pytest.fixture(
+    params=[
+        pytest.param("etcd", marks=needs_etcd),
+        pytest.param("postgresql", marks=[needs_postgres, pytest.mark.long]),
+    ]
+)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     with Fleet(tmp_path, request.param, has_data=True, options=options) as fleet, ExitStack() as ends:

@@ -51,6 +51,7 @@ def scene(fleet: Fleet, tmp_path: Path) -> Iterator[Scene]:
 
 
 @pytest.mark.java
+@pytest.mark.long
 def test_counts_of_kafka_streams_are_exact(fleet: Fleet, scene: Scene, tmp_path: Path) -> None:
     need(JAVA)
     with running(scene, tmp_path) as application:

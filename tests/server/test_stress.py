@@ -80,7 +80,7 @@ class Schedule:
             self.check(member)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_thousands_of_moves_lose_nothing_and_add_nothing(nodes: Nodes, seed: int) -> None:
     schedule = Schedule(nodes, seed)
     schedule.run(MOVES)
