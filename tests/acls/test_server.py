@@ -151,6 +151,31 @@ def test_a_certificate_names_its_principal(rules: str, principal: str) -> None:
         assert list(admin.list_topics(timeout=60).topics) == ["t"]
 
 
+def with_sasl_beside_tls(authority: rota.Authority, **options: Any) -> rota.Server:
+    """A server that asks for certificates at its first listener, TLS, and for passwords at another one."""
+    settings = {
+        "listeners": "TLS://127.0.0.1:0,OUT://127.0.0.1:0",
+        "listener.security.protocol.map": "TLS:SSL,OUT:SASL_SSL",
+    }
+    tls = authority.tls(client_auth="required")
+    settings |= options.pop("settings", {})
+    return rota.Server(tls=tls, sasl="PLAIN", users=PASSWORDS, settings=settings, **options)
+
+
+def test_a_certificate_names_its_principal_beside_a_listener_with_sasl() -> None:
+    from confluent_kafka.admin import AdminClient
+
+    authority = rota.Authority()
+    rules = ["ALLOW User:* * DESCRIBE TOPIC PREFIXED p", "DENY User:CN=eve * ALL TOPIC LITERAL pay"]
+    with with_sasl_beside_tls(authority, acls=rules) as server:
+        server.create_topic("pay")
+        for name, sees in (("ana", ["pay"]), ("eve", [])):
+            admin = AdminClient(server.client_config("librdkafka", authority.issue(name=name), listener="TLS"))
+            assert list(admin.list_topics(timeout=60).topics) == sees
+        config = server.client_config("librdkafka", authority.issue(name="eve"), listener="OUT", user="ana")
+        assert list(AdminClient(config).list_topics(timeout=60).topics) == ["pay"], "with SASL the user counts"
+
+
 def test_a_client_without_certificate_and_user_is_anonymous() -> None:
     from confluent_kafka.admin import AdminClient
 
@@ -167,11 +192,15 @@ def test_a_certificate_that_no_rule_maps_is_refused() -> None:
 
     authority = rota.Authority()
     settings = {"ssl.principal.mapping.rules": "RULE:^CN=bob$/x/"}
-    with rota.Server(tls=authority.tls(client_auth="required"), settings=settings) as server:
-        admin = AdminClient(server.client_config("librdkafka", authority.issue(name="ana")))
-        with pytest.raises(KafkaException):
-            admin.list_topics(timeout=2)
-        wait_for_refusal(server, "no rule of ssl.principal.mapping.rules matches")
+    for server in (
+        rota.Server(tls=authority.tls(client_auth="required"), settings=settings),
+        with_sasl_beside_tls(authority, settings=settings),
+    ):
+        with server:
+            admin = AdminClient(server.client_config("librdkafka", authority.issue(name="ana")))
+            with pytest.raises(KafkaException):
+                admin.list_topics(timeout=2)
+            wait_for_refusal(server, "no rule of ssl.principal.mapping.rules matches")
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:

@@ -134,8 +134,8 @@ impl Channel {
             if let Some(certificate) = stream.client_certificate() {
                 let name = dn::subject(certificate).and_then(|subject| self.event_loop.shared.mapping().name(&subject));
                 match name {
-                    // With SASL the user is the principal.
-                    _ if self.event_loop.shared.sasl().is_some() => {}
+                    // With SASL the user is the principal. The server may have it on other listeners only.
+                    _ if self.client.listener().protocol.has_sasl() => {}
                     Some(name) => self.client.set_principal(&principal::of_user(&name)),
                     None => return self.event_loop.refused(&self.client, Refusal::NoMappingRule),
                 }
