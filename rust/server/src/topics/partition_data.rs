@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rota_core::error::ErrorCode;
-use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex, store::PartitionView};
+use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex};
 
 use super::{
     disk::OnDisk,
@@ -225,26 +225,13 @@ impl Records {
             Records::Memory(log) => Ok(log.offset_of_max_timestamp(bytes_left)),
             Records::Disk(disk) => {
                 let view = &disk.on_disk.view;
-                match max_timestamp(view).map_err(|_| ErrorCode::KafkaStorageError)? {
+                match view.newest_timestamp_ms().map_err(|_| ErrorCode::KafkaStorageError)? {
                     None => Ok(None),
                     Some(max_ms) => self.offset_for_timestamp(max_ms, bytes_left),
                 }
             }
             Records::Offsets(records) => records.offset_of_max_timestamp(bytes_left),
         }
-    }
-}
-
-/// Returns the greatest timestamp of all batches.
-fn max_timestamp(view: &PartitionView) -> Result<Option<i64>, LogError> {
-    let (mut from, mut max_ms) = (view.first_offset(), None);
-    loop {
-        let slice = view.read_slice(from, SCAN_BYTES)?;
-        if slice.next_offset == from {
-            return Ok(max_ms);
-        }
-        max_ms = max_ms.max(slice.batches().flatten().map(|batch| batch.header().max_timestamp_ms).max());
-        from = slice.next_offset;
     }
 }
 
