@@ -18,6 +18,12 @@ impl Refusable for Result<Uuid, TopicError> {
     }
 }
 
+impl Refusable for Vec<Result<Uuid, TopicError>> {
+    fn refused(self, error: &TopicError) -> Self {
+        self.into_iter().map(|created| created.refused(error)).collect()
+    }
+}
+
 impl Refusable for CreateTopicsResponse {
     fn refused(mut self, error: &TopicError) -> Self {
         for answer in self.topics.iter_mut().filter(|answer| answer.error_code == 0) {

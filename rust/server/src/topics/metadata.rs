@@ -1,6 +1,9 @@
 //! Metadata: nodes and topics.
 
-use std::{collections::HashSet, ops::RangeInclusive};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
 
 use kafka_protocol::{
     messages::{
@@ -13,7 +16,7 @@ use kafka_protocol::{
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
 
-use super::{Cluster, Entropy, Node, Topic, Topics, name::check_name};
+use super::{Cluster, Entropy, Node, Topic, TopicError, Topics, name::check_name};
 
 /// The authorized operations on topics, as bits: all, since there is no authorization.
 const TOPIC_OPERATIONS: i32 = 3_576;
@@ -59,6 +62,8 @@ impl Topics {
         let by_id = asked.iter().any(|asked| !asked.topic_id.is_nil());
         let may_create = self.settings.auto_create_topics && (version < 4 || request.allow_auto_topic_creation);
         let is_known = self.is_known();
+        let failed =
+            if may_create && is_known && !by_id { self.create_missing(asked, entropy) } else { HashMap::new() };
         let mut seen: HashSet<(Uuid, &str)> = HashSet::new();
         for asked in asked {
             let name = asked.name.as_deref().map_or("", StrBytes::as_str);
@@ -68,7 +73,7 @@ impl Topics {
             let answer = match () {
                 () if !is_known => refused(asked, ErrorCode::LeaderNotAvailable),
                 () if by_id => self.by_id(asked),
-                () => self.by_name(asked, name, may_create, entropy),
+                () => self.by_name(asked, name, failed.get(name).copied()),
             };
             response.topics.push(answer);
         }
@@ -82,31 +87,35 @@ impl Topics {
         }
     }
 
-    fn by_name(
+    /// Creates the topics that are requested by name and do not exist, by one durable change. Returns the errors of those
+    /// that cannot be created.
+    fn create_missing<'r>(
         &mut self,
-        asked: &MetadataRequestTopic,
-        name: &str,
-        may_create: bool,
+        asked: &'r [MetadataRequestTopic],
         entropy: &mut impl Entropy,
-    ) -> MetadataResponseTopic {
-        if self.topic(name).is_none() {
-            if check_name(name).is_err() {
-                return refused(asked, ErrorCode::InvalidTopicException);
-            }
-            if !may_create {
-                return refused(asked, ErrorCode::UnknownTopicOrPartition);
-            }
-            // Another node may have created it meanwhile.
-            if let Err(error) = self.create(name, -1, entropy)
-                && error.code != ErrorCode::TopicAlreadyExists
-            {
-                let is_late = error.code == ErrorCode::NotController;
-                return refused(asked, if is_late { ErrorCode::LeaderNotAvailable } else { error.code });
-            }
+    ) -> HashMap<&'r str, ErrorCode> {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let named = asked.iter().filter_map(|asked| asked.name.as_deref());
+        let missing = named.map(StrBytes::as_str).filter(|name| self.topic(name).is_none() && check_name(name).is_ok());
+        let missing: Vec<&str> = missing.filter(|name| seen.insert(name)).collect();
+        if missing.is_empty() {
+            return HashMap::new();
         }
+        let created: Vec<Result<Uuid, TopicError>> =
+            self.changing(|topics| missing.iter().map(|name| topics.create_in_change(name, -1, entropy)).collect());
+        let failed = missing.into_iter().zip(created);
+        failed.filter_map(|(name, created)| created.err().map(|error| (name, error.code))).collect()
+    }
+
+    fn by_name(&self, asked: &MetadataRequestTopic, name: &str, failed: Option<ErrorCode>) -> MetadataResponseTopic {
         match self.table.by_name.get_key_value(name.as_bytes()) {
             Some((name, topic)) => self.describe(name, topic),
-            None => refused(asked, ErrorCode::UnknownTopicOrPartition),
+            None if check_name(name).is_err() => refused(asked, ErrorCode::InvalidTopicException),
+            // The cluster could not make the change in time.
+            None if failed == Some(ErrorCode::NotController) => refused(asked, ErrorCode::LeaderNotAvailable),
+            // One that another node had created meanwhile is gone again.
+            None if failed == Some(ErrorCode::TopicAlreadyExists) => refused(asked, ErrorCode::UnknownTopicOrPartition),
+            None => refused(asked, failed.unwrap_or(ErrorCode::UnknownTopicOrPartition)),
         }
     }
 

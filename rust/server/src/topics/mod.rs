@@ -305,12 +305,19 @@ impl Topics {
     /// Creates a topic; `partitions` -1 is `num.partitions`. Errors: `InvalidTopicException`, `TopicAlreadyExists`,
     /// `InvalidPartitions`; `NotController` on a server that cannot change topics at present.
     pub fn create(&mut self, name: &str, partitions: i32, entropy: &mut impl Entropy) -> Result<Uuid, TopicError> {
-        self.changing(|topics| {
-            topics.check_known()?;
-            topics.check_new_name(name)?;
-            let partitions = topics.check_new_partitions(partitions)?;
-            Ok(topics.insert(name, partitions, None, TopicConfigs::default(), entropy))
-        })
+        self.changing(|topics| topics.create_in_change(name, partitions, entropy))
+    }
+
+    fn create_in_change(
+        &mut self,
+        name: &str,
+        partitions: i32,
+        entropy: &mut impl Entropy,
+    ) -> Result<Uuid, TopicError> {
+        self.check_known()?;
+        self.check_new_name(name)?;
+        let partitions = self.check_new_partitions(partitions)?;
+        Ok(self.insert(name, partitions, None, TopicConfigs::default(), entropy))
     }
 
     /// Returns the number of partitions of `name`; `None` if the topic does not exist.

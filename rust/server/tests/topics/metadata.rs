@@ -67,6 +67,18 @@ fn a_topic_is_created_only_if_both_the_request_and_the_settings_allow_it() {
 }
 
 #[test]
+fn all_topics_of_a_request_are_created_by_one_change() {
+    let mut topics = table(1);
+    let before = topics.version();
+    let allowed = asked(&["a", "b", "t", "b d", "c", "a"]).with_allow_auto_topic_creation(true);
+    let found = answers(&mut topics, &allowed, 12);
+    assert_eq!(found, [named(0, "a"), named(0, "b"), named(0, "t"), named(17, "b d"), named(0, "c")]);
+    assert_eq!(topics.version(), before + 1);
+    answers(&mut topics, &allowed, 12);
+    assert_eq!(topics.version(), before + 1);
+}
+
+#[test]
 fn topics_are_found_by_id_from_version_12_on() {
     let mut topics = table(1);
     let by_id = |id| MetadataRequestTopic::default().with_topic_id(id).with_name(None);
