@@ -5,7 +5,7 @@ mod scene;
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{self, Read},
     net::TcpStream,
     path::Path,
     sync::{
@@ -398,6 +398,37 @@ fn a_repeated_batch_is_acknowledged_only_once_its_first_copy_is_durable() {
     assert_eq!(produced(&mut clients[1 - refused]), (NONE, 1));
     assert_eq!(scene.produce_once(1), (NONE, 1), "it is durable now");
     assert_eq!(scene.log_end(), Some(2));
+}
+
+#[test]
+fn with_acks_0_the_next_request_is_handled_when_the_batch_is_durable() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    let id = group_in(&scene, 0);
+
+    let held = files.syncing.lock().unwrap();
+    let mut client = connected(&scene.server);
+    send(&mut client, 8, &message(None).with_acks(0));
+    send(&mut client, 5, &OffsetFetchRequest::default().with_group_id(group(&id)).with_topics(None));
+    // The server has seen both requests before that of another connection.
+    assert_eq!(scene.committed(&id), -1);
+    assert!(!has_answer(&client));
+    drop(held);
+    assert_eq!(answer::<OffsetFetchRequest>(&mut client, 5).error_code, NONE);
+    assert_eq!(scene.log_end(), Some(2));
+}
+
+#[test]
+fn with_acks_0_a_batch_that_is_not_stored_closes_the_connection() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    files.fail(Some(Rule { operation: Operation::Write, named: "/t-0/", after: 0, times: 1, errno: ENOSPC }));
+    let mut client = connected(&scene.server);
+    send(&mut client, 8, &message(None).with_acks(0));
+    assert_eq!(client.read(&mut [0]).unwrap(), 0, "it is closed without an answer");
+    assert_eq!((scene.produce(), scene.log_end()), (NONE, Some(2)));
 }
 
 #[test]

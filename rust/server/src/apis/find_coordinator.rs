@@ -1,5 +1,7 @@
 //! `FindCoordinator` (docs/protocol.md §19).
 
+use std::collections::HashMap;
+
 use rota_core::error::ErrorCode;
 use rota_engine::PartitionId;
 use rota_security::acl::{Operation, ResourceType};
@@ -39,7 +41,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let access = context.access();
     let (host, listener, node) = (context.host(), context.client().listener(), &*context.node);
     // Found before the answer is written, which borrows their hosts.
-    let nodes: Vec<(&str, Option<Node>)> = match node.cluster() {
+    let nodes: HashMap<&str, Option<Node>> = match node.cluster() {
         Some(cluster) => {
             let (listener, reached_ip) = (context.client().listener(), context.client().reached_ip());
             let partition = |key| match body.key_type {
@@ -50,11 +52,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             let is_found = body.key_type == KEY_TYPE_GROUP || node.serves_transactions();
             body.keys.iter().copied().filter(|_| is_found).map(find).collect()
         }
-        _ => Vec::new(),
+        _ => HashMap::new(),
     };
     let found = |key: &str| {
-        let (_, node) = nodes.iter().find(|(known, _)| *known == key)?;
-        let Node { id, host, port } = node.as_ref()?;
+        let Node { id, host, port } = nodes.get(key)?.as_ref()?;
         Some(FoundCoordinator { error: 0, message: None, node_id: *id, host, port: *port })
     };
     let find = |key: &str| match body.key_type {

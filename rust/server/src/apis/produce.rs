@@ -52,14 +52,20 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         _ => {
             let acks = produce.request.acks;
             let outcome = produce.store(context.node, &Admitted::default());
-            if !outcome.waiting.is_empty() && acks != 0 {
-                context.node.answer_when_durable(context.reply_to(), outcome);
-                return Ok(Handled::Parked);
-            }
             match acks {
                 0 if outcome.has_error => Ok(Handled::Close),
-                0 => Ok(Handled::Answered),
-                _ => Ok(context.answer(&outcome.response)),
+                0 if outcome.waiting.is_empty() => Ok(Handled::Answered),
+                // A client that sends faster than the disk writes is slowed down, as by Kafka.
+                0 => {
+                    let reply_to = context.reply_to();
+                    context.node.go_on_when_durable(&reply_to.client, outcome);
+                    Ok(Handled::Parked)
+                }
+                _ if outcome.waiting.is_empty() => Ok(context.answer(&outcome.response)),
+                _ => {
+                    context.node.answer_when_durable(context.reply_to(), outcome);
+                    Ok(Handled::Parked)
+                }
             }
         }
     }

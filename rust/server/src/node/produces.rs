@@ -1,11 +1,14 @@
 //! Produce requests that wait for the disk.
 
-use std::sync::mpsc::SyncSender;
+use std::{rc::Rc, sync::mpsc::SyncSender};
 
 use kafka_protocol::messages::ProduceResponse;
 
 use super::Node;
-use crate::{client::reply_to::ReplyTo, topics::ProduceOutcome};
+use crate::{
+    client::{Client, Ending, reply_to::ReplyTo},
+    topics::ProduceOutcome,
+};
 
 /// A Produce that waits until all its batches are durable or failed.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub struct ProduceWait {
 #[derive(Debug)]
 enum Reply {
     Client(ReplyTo),
+    /// With acks 0 a client gets no answer: its next request is handled, or an error closes the connection.
+    Nothing(Rc<Client>),
     /// Another thread of this process.
     Caller(SyncSender<ProduceResponse>),
 }
@@ -27,6 +32,12 @@ impl ProduceWait {
         match self.reply_to {
             Reply::Client(reply_to) => {
                 let _unanswered = reply_to.encode(&self.outcome.response);
+            }
+            Reply::Nothing(client) => {
+                if self.outcome.has_error {
+                    client.end(Ending::Now);
+                }
+                client.answered();
             }
             // The caller may have timed out.
             Reply::Caller(caller) => drop(caller.send(self.outcome.response)),
@@ -39,6 +50,12 @@ impl Node {
     pub fn answer_when_durable(&mut self, reply_to: ReplyTo, outcome: ProduceOutcome) {
         reply_to.client.park();
         self.produces.push(ProduceWait { reply_to: Reply::Client(reply_to), outcome });
+    }
+
+    /// Handles the client's next request when all batches are durable. An error closes the connection.
+    pub fn go_on_when_durable(&mut self, client: &Rc<Client>, outcome: ProduceOutcome) {
+        client.park();
+        self.produces.push(ProduceWait { reply_to: Reply::Nothing(Rc::clone(client)), outcome });
     }
 
     /// Like `answer_when_durable` for a caller in this process; answers at once if nothing is in flight.

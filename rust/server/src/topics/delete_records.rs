@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kafka_protocol::messages::{
-    DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteRecordsRequest, DeleteRecordsResponse, TopicName,
     delete_records_request::DeleteRecordsTopic,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
 };
@@ -27,11 +27,11 @@ impl Topics {
     /// Handles versions 0–2. The new start of a partition on disk is durable before the answer. Of a partition that is
     /// named several times, the last offset counts.
     pub fn delete_records(&mut self, request: &DeleteRecordsRequest) -> DeleteRecordsResponse {
-        let mut found: BTreeMap<(&str, i32), Deletable> = BTreeMap::new();
+        let mut found: BTreeMap<(&TopicName, i32), Deletable> = BTreeMap::new();
         for topic in &request.topics {
             for asked in &topic.partitions {
                 let index = asked.partition_index;
-                found.insert((topic.name.as_str(), index), self.deletable_below(&topic.name, index, asked.offset));
+                found.insert((&topic.name, index), self.deletable_below(&topic.name, index, asked.offset));
             }
         }
         let starts: Vec<(Place, i64)> = found.values().filter_map(|found| found.ok()).collect();
@@ -39,10 +39,8 @@ impl Topics {
         let mut response = DeleteRecordsResponse::default();
         for ((name, index), found) in found {
             let outcome = found.and_then(|(_, offset)| saved.map(|()| offset));
-            if response.topics.last().is_none_or(|last: &DeleteRecordsTopicResult| last.name.as_str() != name) {
-                let named = request.topics.iter().find(|topic| topic.name.as_str() == name);
-                let name = named.map(|topic| topic.name.clone()).unwrap_or_default();
-                response.topics.push(DeleteRecordsTopicResult::default().with_name(name));
+            if response.topics.last().is_none_or(|last: &DeleteRecordsTopicResult| last.name != *name) {
+                response.topics.push(DeleteRecordsTopicResult::default().with_name(name.clone()));
             }
             if let Some(topic) = response.topics.last_mut() {
                 topic.partitions.push(partition_answer(index, outcome));

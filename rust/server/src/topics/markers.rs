@@ -154,7 +154,7 @@ mod tests {
         let verify = |_: &str, _: i64, _: i16, _: &str, _: i32| Verdict::Verified;
         let served = Served { verify: &verify, has_second_protocol: false, asks_others: false, not_added: None };
         let outcome = topics.produce_verified(&request, 9, Some(served), 1_000);
-        let waiting = outcome.waiting.iter().map(|(_, _, token)| *token).collect();
+        let waiting = outcome.waiting.into_keys().collect();
         (outcome.response.responses[0].partition_responses[0].error_code, waiting)
     }
 

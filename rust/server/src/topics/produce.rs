@@ -1,6 +1,9 @@
 //! Produce: one record batch per partition, validated and stored unchanged.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+};
 
 use kafka_protocol::{
     messages::{
@@ -32,25 +35,27 @@ pub struct ProduceOutcome {
     pub response: ProduceResponse,
     /// Whether any partition has an error. Then Kafka closes a connection with acks 0.
     pub has_error: bool,
-    /// Batches in flight to the disk: topic and partition in the response, and the append.
-    pub waiting: Vec<(usize, usize, AppendToken)>,
+    /// Batches in flight to the disk, with topic and partition in the response.
+    pub waiting: BTreeMap<AppendToken, (usize, usize)>,
 }
 
 impl ProduceOutcome {
     /// Handles the completion of an append, if it belongs to this answer.
     pub fn ended(&mut self, token: AppendToken, result: &Result<i64, LogError>) {
-        let Some(at) = self.waiting.iter().position(|(_, _, waiting)| *waiting == token) else { return };
-        let (topic, partition, _) = self.waiting.swap_remove(at);
+        let Some((topic, partition)) = self.waiting.remove(&token) else { return };
         let answer = &mut self.response.responses[topic].partition_responses[partition];
         match result {
             Ok(base_offset) => answer.base_offset = *base_offset,
-            Err(error) => *answer = partition_answer(answer.index, Err(Refusal::of_log(error))),
+            Err(error) => {
+                *answer = partition_answer(answer.index, Err(Refusal::of_log(error)));
+                self.has_error = true;
+            }
         }
     }
 }
 
 /// Identifies one batch in flight to the disk; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppendToken(u64);
 
 /// The completion of an append, with its partition and its batch.
@@ -91,7 +96,7 @@ impl Topics {
         let transactional_id = request.transactional_id.as_ref().map(|id| id.as_str());
         let transaction = Transaction { version, transactional_id, served };
         let mut outcome =
-            ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: Vec::new() };
+            ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: BTreeMap::new() };
         for asked in &request.topic_data {
             let topic_at = outcome.response.responses.len();
             let mut answer =
@@ -110,7 +115,7 @@ impl Topics {
                 };
                 outcome.has_error |= stored.is_err();
                 if let Ok(Stored { token: Some(token), .. }) = &stored {
-                    outcome.waiting.push((topic_at, answer.partition_responses.len(), *token));
+                    outcome.waiting.insert(*token, (topic_at, answer.partition_responses.len()));
                 }
                 answer.partition_responses.push(partition_answer(data.index, stored));
             }
