@@ -1,5 +1,7 @@
 //! `DescribeTransactions` (docs/transactions.md §3.5).
 
+use std::collections::HashSet;
+
 use kafka_protocol::{
     messages::{
         DescribeTransactionsRequest, DescribeTransactionsResponse, ProducerId, TransactionalId,
@@ -14,12 +16,14 @@ use rota_txn::{Api, coordinator::Description};
 use super::context::{Context, Outcome};
 use crate::client::access::Access;
 
-/// Describes transactional ids that this node coordinates.
+/// Describes transactional ids that this node coordinates, each once.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: DescribeTransactionsRequest = context.decode()?;
     let access = context.access();
     let node = &*context.node;
-    let states = request.transactional_ids.into_iter().map(|id| {
+    let mut seen = HashSet::new();
+    let ids = request.transactional_ids.into_iter().filter(|id| seen.insert(id.clone()));
+    let states = ids.map(|id| {
         if !access.allows(Operation::Describe, ResourceType::TransactionalId, &id) {
             return refused(id, ErrorCode::TransactionalIdAuthorizationFailed.code());
         }

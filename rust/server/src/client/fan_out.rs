@@ -15,7 +15,7 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Ending, access::Access, reply_to::ReplyTo};
+use super::{Ending, access::Access, reply::least_bytes, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
 /// Maximum bytes of an assembled answer. A short request can name a large group many times; beyond the limit the
@@ -89,7 +89,10 @@ impl FanOut {
 
     /// Adds the answer of part `index`. The last part completes the answer.
     pub fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
-        if !self.is_too_large() {
+        let needed_bytes = self.parts_bytes.saturating_add(least_bytes(answer));
+        if needed_bytes > PARTS_BYTES_MAX {
+            self.parts_bytes = needed_bytes;
+        } else {
             self.write_part(index, answer, ids);
             self.parts_bytes += self.parts[index].len();
         }
@@ -230,10 +233,13 @@ fn describe_newer(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_
 
 #[cfg(test)]
 mod tests {
-    use rota_core::response::FetchAnswer;
+    use rota_core::response::{FetchAnswer, FetchedOffset, FetchedTopic};
 
     use super::*;
-    use crate::client::{reply::Reply, tests::nowhere};
+    use crate::client::{
+        reply::{Beside, Reply},
+        tests::nowhere,
+    };
 
     #[test]
     fn parts_that_are_too_large_together_end_the_connection_without_an_answer() {
@@ -248,6 +254,29 @@ mod tests {
             assert_eq!(fan_out.borrow().is_too_large(), ending == Ending::Now);
             assert_eq!(reply_to.client.ending(), ending);
             assert_eq!(reply_to.client.out().is_empty(), ending == Ending::Now);
+        }
+    }
+
+    #[test]
+    fn an_offset_that_is_named_too_often_ends_the_connection_before_the_answer_is_written() {
+        let metadata = "m".repeat(1 << 20);
+        let (offset, leader_epoch, topic_id, error) = (1, -1, 0, ErrorCode::None);
+        let fetched = FetchedOffset { index: 0, offset, leader_epoch, metadata: &metadata, topic_id, error };
+        let partitions = vec![fetched; PARTS_BYTES_MAX / metadata.len() + 1];
+        let topics = [FetchedTopic { name: "t", partitions }];
+        let answer = Answer::OffsetFetch(FetchAnswer { group_id: "g", error: ErrorCode::None, topics: &topics });
+        for is_whole in [true, false] {
+            let api = versions::find(versions::OFFSET_FETCH).unwrap();
+            let version = if is_whole { 7 } else { 8 };
+            let reply_to = ReplyTo { client: nowhere(), api, version, correlation_id: 7 };
+            let reply = if is_whole {
+                Reply::Whole(reply_to.clone(), Beside::Nothing)
+            } else {
+                Reply::Part(FanOut::new(reply_to.clone(), 1, answers::OPERATIONS_NOT_ASKED), 0)
+            };
+            reply.write(&answer);
+            assert_eq!(reply_to.client.ending(), Ending::Now);
+            assert!(reply_to.client.out().is_empty());
         }
     }
 }

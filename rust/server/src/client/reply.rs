@@ -14,7 +14,13 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Client, access::Access, fan_out::FanOut, marker_reply::MarkerReply, reply_to::ReplyTo};
+use super::{
+    Client, Ending,
+    access::Access,
+    fan_out::{FanOut, PARTS_BYTES_MAX},
+    marker_reply::MarkerReply,
+    reply_to::ReplyTo,
+};
 
 /// Additions of the server to a coordinator's answer.
 #[derive(Debug, Default)]
@@ -91,6 +97,10 @@ impl Reply {
     /// Writes the answer to its destination.
     pub fn write(self, answer: &Answer<'_>) {
         match self {
+            Reply::Whole(to, _) if least_bytes(answer) > PARTS_BYTES_MAX => {
+                to.client.end(Ending::Now);
+                to.client.answered();
+            }
             Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.api, to.version, answer, &beside)),
             Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None),
             Reply::PartById(fan_out, index, ids) => fan_out.borrow_mut().part(index, answer, Some(&ids)),
@@ -104,6 +114,13 @@ impl Reply {
             Reply::Discard => {}
         }
     }
+}
+
+/// Returns how many bytes an answer has at least. A request may name the same large offset many times.
+pub(super) fn least_bytes(answer: &Answer<'_>) -> usize {
+    let Answer::OffsetFetch(fetch) = answer else { return 0 };
+    let offsets = fetch.topics.iter().flat_map(|topic| &topic.partitions);
+    offsets.fold(0, |bytes, offset| offset.metadata.len().saturating_add(bytes))
 }
 
 fn write_answer(out: &mut Writer<'_>, api: &Api, version: i16, answer: &Answer<'_>, beside: &Beside) {

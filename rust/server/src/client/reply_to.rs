@@ -53,13 +53,13 @@ impl ReplyTo {
     }
 
     /// Like [`ReplyTo::answer`] with a message of the `kafka-protocol` crate. After an error the client gets no answer,
-    /// unless the caller closes the connection.
+    /// unless the caller closes the connection. An answer longer than its length field allows is an error.
     pub fn encode(&self, response: &impl Encodable) -> Result<(), Unencodable> {
         let mut written = Ok(());
         if !self.client.ended.get() {
             let out = &mut *self.client.out.borrow_mut();
             let start = begin_answer(out, self.correlation_id, self.api.tagged_answer_header(self.version));
-            if response.encode(out, self.version).is_ok() {
+            if response.encode(out, self.version).is_ok() && i32::try_from(out.len() - start).is_ok() {
                 self.client.end_answer(out, start);
             } else {
                 out.truncate(start);

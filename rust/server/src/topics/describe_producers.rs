@@ -1,5 +1,7 @@
 //! `DescribeProducers`: the producers of a partition, with their open transactions.
 
+use std::collections::HashSet;
+
 use kafka_protocol::{
     messages::{
         DescribeProducersRequest, DescribeProducersResponse, ProducerId,
@@ -13,14 +15,17 @@ use rota_core::error::ErrorCode;
 use super::{Topics, producers::Described};
 
 impl Topics {
-    /// Handles version 0.
+    /// Handles version 0. Answers once for a partition that is named several times: each may have thousands of producers.
     pub fn describe_producers(&mut self, request: &DescribeProducersRequest) -> DescribeProducersResponse {
-        let topic = |asked: &TopicRequest| {
-            let partitions = asked.partition_indexes.iter();
-            let answers = partitions.map(|index| answer(*index, self.producers_of(asked.name.as_str(), *index)));
-            TopicResponse::default().with_name(asked.name.clone()).with_partitions(answers.collect())
-        };
-        DescribeProducersResponse::default().with_topics(request.topics.iter().map(topic).collect())
+        let mut seen: HashSet<(&str, i32)> = HashSet::new();
+        let mut response = DescribeProducersResponse::default();
+        for asked in &request.topics {
+            let name = asked.name.as_str();
+            let partitions = asked.partition_indexes.iter().filter(|index| seen.insert((name, **index)));
+            let answers = partitions.map(|index| answer(*index, self.producers_of(name, *index))).collect();
+            response.topics.push(TopicResponse::default().with_name(asked.name.clone()).with_partitions(answers));
+        }
+        response
     }
 
     fn producers_of(&mut self, name: &str, index: i32) -> Result<Vec<Described>, ErrorCode> {

@@ -232,9 +232,10 @@ fn the_limit_of_bytes_keeps_open_transactions_and_does_not_stop_markers() {
 fn producers_are_described_with_their_open_transaction() {
     let mut topics = session();
     end(&mut topics, A, true);
-    let asked = TopicRequest::default().with_name(name("t")).with_partition_indexes(vec![0, 9]);
+    let asked = TopicRequest::default().with_name(name("t")).with_partition_indexes(vec![0, 9, 0]);
     let answer = topics.describe_producers(&DescribeProducersRequest::default().with_topics(vec![asked]));
     let partitions = &answer.topics[0].partitions;
+    assert_eq!(partitions.len(), 2, "what is named twice is answered once");
     assert_eq!((partitions[0].error_code, partitions[1].error_code), (NONE, 3));
     let shown: Vec<_> = partitions[0]
         .active_producers
