@@ -13,7 +13,7 @@ use std::{
 
 use rota_cluster::notes;
 use rota_core::consumer_group::config::GroupSettings;
-use rota_engine::{Revision, requests::PutNote};
+use rota_engine::{HistoryId, Revision, requests::PutNote};
 
 use super::{data_dir::DataDir, notes::Notes};
 use crate::base::{
@@ -46,6 +46,7 @@ pub struct GroupConfigs {
 /// The notes of the engine that the table follows.
 #[derive(Debug, Default)]
 struct Seen {
+    history: Option<HistoryId>,
     revision: Revision,
     notes: BTreeMap<String, Vec<u8>>,
 }
@@ -70,10 +71,13 @@ impl GroupConfigs {
         let _once = self.engine.set(engine);
     }
 
-    /// The engine has these notes.
-    pub fn arrive(&self, revision: Revision, notes: &BTreeMap<String, Vec<u8>>) {
+    /// The engine has these notes. Revisions of another history say nothing about those before it: the engine was
+    /// restored to an earlier one.
+    pub fn arrive(&self, history: Option<HistoryId>, revision: Revision, notes: &BTreeMap<String, Vec<u8>>) {
         let mut seen = self.seen();
-        if revision >= seen.revision {
+        let is_another = history.is_some() && history != seen.history;
+        if is_another || revision >= seen.revision {
+            seen.history = history.or(seen.history);
             seen.revision = revision;
             if seen.notes != *notes {
                 seen.notes = notes.clone();
@@ -308,15 +312,31 @@ mod tests {
     fn an_older_image_of_the_engine_undoes_nothing() {
         let (configs, _) = shared(Ok(Revision(7)));
         set(&configs, Some(50_000)).unwrap();
-        configs.arrive(Revision(6), &BTreeMap::new());
+        configs.arrive(None, Revision(6), &BTreeMap::new());
         assert_eq!(configs.of("a/b").session_timeout_ms, Some(50_000));
         let other = note(GroupSettings { heartbeat_interval_ms: Some(6_000), ..GroupSettings::default() });
-        configs.arrive(Revision(8), &BTreeMap::from([("100%25".to_owned(), other)]));
+        configs.arrive(None, Revision(8), &BTreeMap::from([("100%25".to_owned(), other)]));
         assert_eq!(configs.of("a/b"), GroupSettings::default());
         assert_eq!(configs.of("100%").heartbeat_interval_ms, Some(6_000));
         let (version, notes) = (configs.version(), configs.seen().notes.clone());
-        configs.arrive(Revision(9), &notes);
+        configs.arrive(None, Revision(9), &notes);
         assert_eq!(configs.version(), version, "nothing has changed");
+    }
+
+    #[test]
+    fn an_image_of_another_history_counts_although_its_revision_is_lower() {
+        let (configs, _) = shared(Ok(Revision(3)));
+        let notes = |session_timeout_ms| {
+            let settings = GroupSettings { session_timeout_ms: Some(session_timeout_ms), ..GroupSettings::default() };
+            BTreeMap::from([("g".to_owned(), note(settings))])
+        };
+        configs.arrive(Some(HistoryId(1)), Revision(8), &notes(50_000));
+        configs.arrive(Some(HistoryId(2)), Revision(2), &notes(40_000));
+        assert_eq!(configs.of("g").session_timeout_ms, Some(40_000));
+        set(&configs, Some(45_000)).unwrap();
+        assert_eq!(configs.of("a/b").session_timeout_ms, Some(45_000), "a change in it is after it");
+        configs.arrive(Some(HistoryId(2)), Revision(2), &notes(50_000));
+        assert_eq!(configs.of("g").session_timeout_ms, Some(40_000));
     }
 
     #[test]

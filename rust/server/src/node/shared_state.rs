@@ -270,7 +270,7 @@ impl SharedState {
         let (on_mail, changes) = (Arc::clone(&waker), Arc::clone(&alone.changes));
         let configs = Arc::clone(&group_configs);
         let on_table: OnTable = Box::new(move |table, revision| {
-            configs.arrive(revision, &table.groups);
+            configs.arrive(table.history, revision, &table.groups);
             // Who sees the owners of an image knows its topics, or that they have arrived.
             if let Some(shared) = shown.shared() {
                 let (id, topics) = (table.settings.as_ref().map(|settings| settings.id.clone()), table.topics.clone());

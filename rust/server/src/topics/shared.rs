@@ -8,7 +8,7 @@ use std::{
 };
 
 use rota_cluster::{ProducerIds, notes};
-use rota_engine::{Revision, requests::PutNote};
+use rota_engine::{HistoryId, Revision, requests::PutNote};
 
 use super::{
     disk::{Found, parse, written},
@@ -29,8 +29,9 @@ struct State {
     arrived: Option<Image>,
     /// The table has followed the engine at least once.
     is_known: bool,
-    /// The revision of this server's last change: older images lack it.
+    /// The revision of this server's last change in this history: older images lack it.
     changed: Revision,
+    history: Option<HistoryId>,
 }
 
 /// The topics of a cluster at one moment.
@@ -60,9 +61,15 @@ impl SharedTopics {
         self.producer_ids.take()
     }
 
-    /// The engine has these notes of topics. The node takes them at its next wakeup.
+    /// The engine has these notes of topics. The node takes them at its next wakeup. Revisions of another history say
+    /// nothing about this server's last change: the engine was restored to an earlier one.
     pub fn arrive(&self, image: Image) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived = Some(image);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let history = image.home.as_ref().and_then(|home| home.history);
+        if history.is_some() && history != state.history {
+            (state.history, state.changed) = (history, Revision::default());
+        }
+        state.arrived = Some(image);
     }
 
     /// Whether the node has taken what arrived.
