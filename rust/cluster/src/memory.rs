@@ -21,6 +21,8 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 pub struct Faults {
     /// Nothing passes in either direction: calls get no answer and are not carried out.
     pub is_silent: bool,
+    /// Requests fail at once, as if no member of the engine ran. So many have; `None`: they do not fail.
+    pub refused: Option<u32>,
     /// The watch shows nothing new.
     pub is_watch_stalled: bool,
     /// How long a request is on its way before the engine carries it out.
@@ -173,6 +175,7 @@ impl Inner {
 enum Fate {
     Answered,
     RequestLost,
+    Refused,
     AnswerLost,
     Exhausted,
 }
@@ -184,7 +187,10 @@ impl Faults {
             *count -= u32::from(strikes);
             strikes
         };
-        if self.is_silent || takes(&mut self.lost_requests) {
+        if let Some(refused) = &mut self.refused {
+            *refused += 1;
+            Fate::Refused
+        } else if self.is_silent || takes(&mut self.lost_requests) {
             Fate::RequestLost
         } else if takes(&mut self.lost_answers) {
             Fate::AnswerLost
@@ -232,6 +238,7 @@ impl MemoryLink {
                 self.engine.carry_out(request);
                 Outcome::SpaceExhausted
             }
+            Fate::Refused => Outcome::Unknown,
             Fate::AnswerLost => {
                 self.engine.carry_out(request);
                 tokio::time::sleep(UNANSWERED).await;

@@ -24,7 +24,10 @@ use crate::{
 };
 
 /// Before a request is sent again that found no space.
-pub(super) const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// An attempt that fails takes at least this long.
+const ATTEMPT_MIN: Duration = Duration::from_millis(50);
 
 /// Bytes of one call of a lane, unless its first append alone has more.
 const CALL_BYTES_MAX: usize = 1 << 20;
@@ -241,13 +244,20 @@ impl Running<'_> {
                 let began = Instant::now();
                 let outcomes = engine.append_all(at, &requests).await;
                 shared.count(|stats| stats.appended(began.elapsed(), &outcomes));
-                if outcomes.contains(&Outcome::SpaceExhausted) {
-                    tokio::time::sleep(PAUSE).await;
-                }
+                pause_after(&outcomes, began).await;
                 // The node may have ended.
                 let _gone = reports.send(Report::LaneEnded(at, calls.into_iter().zip(outcomes).collect()));
             });
         }
+    }
+}
+
+/// Waits before the next attempt if calls have failed. An engine that refuses connections fails them at once.
+pub(super) async fn pause_after(outcomes: &[Outcome], began: Instant) {
+    if outcomes.contains(&Outcome::SpaceExhausted) {
+        tokio::time::sleep(PAUSE).await;
+    } else if outcomes.contains(&Outcome::Unknown) {
+        tokio::time::sleep_until(began + ATTEMPT_MIN).await;
     }
 }
 

@@ -38,6 +38,7 @@ use tokio::{
         oneshot, watch,
     },
     task::{AbortHandle, LocalSet},
+    time::Instant,
 };
 
 pub(crate) use self::snapshots::{DELETE_RETENTION_MS, chunks};
@@ -518,10 +519,9 @@ impl<'c> Running<'c> {
         let load = if let Body::Read(read) = &request.body { Some(read.partition) } else { None };
         let (engine, reports) = (Arc::clone(&self.engine), self.reports.clone());
         let task = tokio::task::spawn_local(async move {
+            let began = Instant::now();
             let outcome = engine.call(&request).await;
-            if outcome == Outcome::SpaceExhausted {
-                tokio::time::sleep(appends::PAUSE).await;
-            }
+            appends::pause_after(std::slice::from_ref(&outcome), began).await;
             // The node may have ended.
             let _gone = reports.send(Report::Ended(call, outcome));
         });

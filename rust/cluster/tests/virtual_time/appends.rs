@@ -89,6 +89,24 @@ fn every_append_ends_when_its_partition_is_lost() {
 }
 
 #[test]
+fn an_engine_that_refuses_every_request_is_not_asked_without_a_pause() {
+    run(|| async {
+        let scene = one_node().await;
+        let link = &scene.processes[&1].link;
+        link.set_faults(|faults| faults.refused = Some(0));
+        let results = append_under(&scene, epoch(&scene), 10);
+        scene.pass(1_000).await;
+        // The append, and beats.
+        let refused = link.faults().refused.unwrap();
+        assert!((10..=50).contains(&refused), "{refused}");
+        assert_eq!(*results.lock().unwrap(), []);
+        link.set_faults(|faults| faults.refused = None);
+        scene.pass(200).await;
+        assert_eq!(*results.lock().unwrap(), [Ok(0)]);
+    });
+}
+
+#[test]
 fn batches_have_the_epoch_of_their_owner() {
     run(|| async {
         let mut scene = one_node().await;
