@@ -62,7 +62,9 @@ impl Log {
         let mut epoch = Epoch(0);
         let mut is_tail = false;
         for (base_offset, entry) in &self.entries {
-            let next = base_offset + entry.value.count;
+            // A count that no owner wrote.
+            let next = base_offset.checked_add(entry.value.count).filter(|next| next >= base_offset);
+            let next = next.ok_or(Damage::Hole(end))?;
             // The newest entry is kept although the snapshot has it (§7.3), so the first one may begin before `upto`.
             if (is_tail && *base_offset != end) || *base_offset > end {
                 return Err(Damage::Hole(end));
