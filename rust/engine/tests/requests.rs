@@ -5,7 +5,7 @@ use rota_engine::{
     Outcome, PartitionId, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
         Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, NotePut, PutBeat, PutChunk, PutHead, PutNote,
-        Register, Registered, Silence, Trim, Usage,
+        Register, Registered, Silence, Trim, Usage, read::Damage,
     },
 };
 
@@ -219,4 +219,20 @@ fn a_note_is_written_only_over_what_its_writer_saw() {
     assert_eq!(put(&mut engine, None, Some(b"b")), Content::NotePut(NotePut::Refused(Some(b"a".to_vec()))));
     assert_eq!(put(&mut engine, Some(b"a"), None), Content::NotePut(NotePut::Written));
     assert!(engine.view().notes.is_empty());
+}
+
+#[test]
+fn an_entry_with_a_count_that_no_owner_writes_is_damage() {
+    let mut engine = Memory::new(HISTORY);
+    let token = claim(&mut engine, 1, 7);
+    append(&mut engine, token, Prev::Nothing, 0);
+    let log = engine.store().log(PARTITION);
+    assert_eq!(log.end(), Ok(1));
+    for count in [i64::MAX, i64::MIN, -1] {
+        let mut log = log.clone();
+        let mut last = log.entries[&0].clone();
+        last.value.count = count;
+        log.entries.insert(1, last);
+        assert_eq!(log.end(), Err(Damage::Hole(1)), "{count}");
+    }
 }
