@@ -70,6 +70,12 @@ class Etcd:
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
+    def put(self, key: str, value: bytes) -> None:
+        """Write any bytes, past rota."""
+        environment = {**os.environ, "ETCDCTL_API": "3"}
+        command = ["etcdctl", "--endpoints", self._endpoint, *self._ctl, "put", key]
+        subprocess.run(command, input=value, capture_output=True, check=True, env=environment)
+
     def _ask(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = ["etcdctl", "--endpoints", self._endpoint, *self._ctl, *words]
         environment = {**os.environ, "ETCDCTL_API": "3"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typer.models import CommandInfo
 
 import rota
 from rota import misuse
-from rota.exits import MISUSED, complain
+from rota.exits import MISUSED, complain, on_stderr
 
 # Where each command is, in the order of `rota --help`.
 COMMANDS = {
@@ -39,6 +40,10 @@ COMMANDS = {
 }
 
 
+JSON_ERRORS = {"groups": "misused", "cluster": "Misused"}
+"""Commands whose errors are JSON with --json, and what each calls a wrong command line."""
+WORDS = "rota.words"
+"""Where the context keeps the words of the command line."""
 FIRST_SENTENCE = re.compile(r"(?<=[.:;]) ")
 
 
@@ -117,15 +122,19 @@ def _complete_help(command: Any) -> None:
 
 
 @contextmanager
-def misused() -> Iterator[None]:
-    """A wrong command line is one line on stderr, and exit code 2."""
+def misused(words: list[str]) -> Iterator[None]:
+    """A wrong command line is one line on stderr, of JSON where the command's errors are, and exit code 2."""
     try:
         yield
     except misuse.UsageError as error:
         # A command without words prints its help by an error of its own.
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
-        complain(misuse.line(error))
+        kind = JSON_ERRORS.get(words[0]) if words and "--json" in words else None
+        if kind is None:
+            complain(misuse.line(error))
+        else:
+            on_stderr(json.dumps({"error": kind, "message": misuse.line(error)}))
         raise typer.Exit(MISUSED) from None
 
 
@@ -138,12 +147,14 @@ class Rota(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `renamed`."""
-        with misused():
-            return super().parse_args(ctx, renamed(args))
+        ctx.meta[WORDS] = words = renamed(args)
+        with misused(words):
+            # Typer takes the words out of the list.
+            return super().parse_args(ctx, list(words))
 
     def invoke(self, ctx: Any) -> Any:
         """Also reads the words of the commands below."""
-        with misused():
+        with misused(ctx.meta[WORDS]):
             return super().invoke(ctx)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -380,6 +382,31 @@ def test_a_partition_that_is_not_served_is_shown_with_the_reason(etcd: Etcd, on_
     assert (status.exit_code, says in status.stdout) == (exits.FAILED, True)
 
 
+def test_a_partition_whose_records_cannot_be_read_is_released_and_shown(etcd: Etcd, on_etcd: Scene) -> None:
+    for server in on_etcd.servers.values():
+        server.kill()
+    # An entry of one record, which is none.
+    entry = struct.pack(">B16siq", 1, bytes(16), 1, 1) + b"no batch"
+    prefix = on_etcd.url.partition("/tests/")[2]
+    groups, transactions = 2, 7
+    for of_engine in (groups, PARTITIONS + transactions):
+        etcd.put(f"/tests/{prefix}/d/log/{of_engine}/{0:016x}", entry)
+    on_etcd.start(1)
+    shown = [
+        rf"partition {partition} of {topic} is not served since .*: node 1 cannot load it.*\n"
+        for partition, topic in ((groups, "__consumer_offsets"), (transactions, "__transaction_state"))
+    ]
+
+    def described() -> str:
+        return on_etcd.run("describe").stdout
+
+    eventually(lambda: all(re.search(line, described()) for line in shown), WITHIN_S, "both are shown", described)
+    # A released partition has an epoch for each claim. It is not claimed again.
+    claims = etcd.control("get", "--prefix", f"/tests/{prefix}/v/part/")
+    assert on_etcd.run("status").exit_code == exits.FAILED
+    assert etcd.control("get", "--prefix", f"/tests/{prefix}/v/part/") == claims
+
+
 def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
     no_node = "there is no node 7; the cluster has 1, 2"
     no_partition = "there is no partition 4; __consumer_offsets has 0 to 3"
@@ -397,6 +424,26 @@ def test_what_does_not_exist_is_named_and_what_does(scene: Scene) -> None:
         assert (ended.exit_code, ended.stdout, ended.stderr) == (exits.NOT_FOUND, "", f"rota: {says}\n")
         as_json = scene.run(*line.split(), "--json")
         assert json.loads(as_json.stderr) == {"error": "NotFound", "message": says}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("status --engine 127.0.0.1:2379", "--engine is `127.0.0.1:2379`, which has no scheme: give etcd://"),
+        ("status --engine kafka://h:1", "--engine has the scheme `kafka`: give etcd://"),
+        ("status --engine etcd://h:1 --engine-user u", "--engine-user needs --engine-password-file: give a file"),
+        ("import missing --engine etcd://h:1", "`missing`: there is no such directory"),
+        ("status --no-such-option", "there is no option --no-such-option"),
+        ("move 0 x", "NODE is `x`: give a whole number"),
+    ],
+)
+def test_a_wrong_call_is_json_where_errors_are(line: str, says: str) -> None:
+    ended = CliRunner().invoke(app, ["cluster", *line.split(), "--json"])
+    assert (ended.exit_code, ended.stdout) == (exits.MISUSED, "")
+    error = json.loads(ended.stderr)
+    assert (error["error"], error["message"].startswith(says)) == ("Misused", True), error
+    plain = CliRunner().invoke(app, ["cluster", *line.split()])
+    assert plain.stderr == f"rota: {error['message']}\n"
 
 
 def test_a_wrong_prefix_is_answered_with_those_that_exist(etcd: Etcd, on_etcd: Scene) -> None:

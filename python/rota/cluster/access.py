@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.cluster import EngineAccess, PeerAccess
-from rota.exits import MISUSED, complain, fail, reason_of
+from rota.exits import complain, reason_of
 
 if TYPE_CHECKING:
     from rota.config.sources import Resolved
@@ -39,49 +39,49 @@ PEER_NEEDED = {
 
 
 def check_needed(told: Resolved, table: dict[str, tuple[str, str]]) -> None:
-    """End the command if an option lacks the one that it needs."""
+    """Raises ValueError if an option lacks the one that it needs."""
     for name, (needed, what) in table.items():
         if told[name] is not None and told[needed] is None:
             flag = "--" + needed.replace("_", "-")
-            fail(MISUSED, f"{told.called(name)} needs {flag}: give {what}, too")
+            raise ValueError(f"{told.called(name)} needs {flag}: give {what}, too")
 
 
 def peer_access_of(told: Resolved) -> PeerAccess | None:
-    """With what a server asks the other ones; None without options. Ends the command if one lacks another one."""
+    """With what a server asks the other ones; None without options. Raises ValueError if one lacks another."""
     check_needed(told, PEER_NEEDED)
     given = {name.removeprefix("peer_"): told[name] for name in PEER_ACCESS if told[name] is not None}
     return PeerAccess(**given) if given else None
 
 
 def access_of(told: Resolved) -> EngineAccess:
-    """What the options allow. Ends the command if one of them is wrong or lacks another one."""
+    """What the options allow. Raises ValueError if one of them is wrong or lacks another one."""
     url = told["engine"]
     check_scheme(told.called("engine"), url)
     check_needed(told, NEEDED)
     if url.startswith(ENCRYPTED) and told["engine_ca"] is None:
-        fail(MISUSED, f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
+        raise ValueError(f"{told.called('engine')} is etcds://...: give --engine-ca, the CAs of the members of etcd")
     if told["engine_ca"] is not None and not url.startswith((ENCRYPTED, *POSTGRES)):
-        fail(MISUSED, f"{told.called('engine_ca')} is for TLS: write {told.called('engine')} as etcds://...")
+        raise ValueError(f"{told.called('engine_ca')} is for TLS: write {told.called('engine')} as etcds://...")
     if has_password(url) and told.options["engine"].source.startswith("flag"):
         complain("other users can read the password in --engine: give --engine-user and --engine-password-file")
     access = EngineAccess(**{name.removeprefix("engine_"): told[name] for name in ACCESS})
     try:
         access.arguments()
     except OSError as error:
-        fail(MISUSED, f"{told.called('engine_password_file')} is {reason_of(error)}")
+        raise ValueError(f"{told.called('engine_password_file')} is {reason_of(error)}") from None
     except ValueError as error:
-        fail(MISUSED, f"{told.called('engine_password_file')}: {error}")
+        raise ValueError(f"{told.called('engine_password_file')}: {error}") from None
     return access
 
 
 def check_scheme(called: str, url: str) -> None:
-    """End the command if the URL of an engine is of another kind. The rest of it may have a password."""
+    """Raises ValueError if the URL of an engine is of another kind. The rest of it may have a password."""
     scheme, separator, _ = url.partition("://")
     if not separator:
         given = url if "@" not in url else "..."
-        fail(MISUSED, f"{called} is `{given}`, which has no scheme: give {URLS}")
+        raise ValueError(f"{called} is `{given}`, which has no scheme: give {URLS}")
     if scheme not in SCHEMES:
-        fail(MISUSED, f"{called} has the scheme `{scheme}`: give {URLS}")
+        raise ValueError(f"{called} has the scheme `{scheme}`: give {URLS}")
 
 
 def has_password(url: str) -> bool:

@@ -16,7 +16,7 @@ from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.cluster import directory as files
 from rota.cluster.looking import STATE_TOPIC, Image, image
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
-from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory
+from rota.exits import FAILED, INTERRUPTED, MISUSED, no_directory
 from rota.log import OFFSETS_TOPIC, RECORDS_AT_ONCE
 
 COUNTS = {OFFSETS_TOPIC: "offsets.topic.num.partitions", STATE_TOPIC: "transaction.state.log.num.partitions"}
@@ -122,7 +122,8 @@ def import_(
       rota cluster import data --engine etcd://h1:2379,h2:2379,h3:2379/rota
       rota cluster import data --config rota.toml --leader 1 --leader 2 --leader 3
     """
-    existing_directory(directory)
+    if wrong := no_directory(directory):
+        raise ValueError(wrong)
     meta = files.properties(directory)
     if meta and files.MARKER not in meta:
         raise ValueError(f"`{directory}` was written by Kafka: start `rota serve --data {directory} --take-over` once")

@@ -131,7 +131,14 @@ def acls_of(told: Resolved) -> dict[str, Any]:
 
 
 def engine_of(told: Resolved) -> dict[str, Any]:
-    """What `rota.Server` takes for --engine and its companions."""
+    """What `rota.Server` takes for --engine and its companions. Ends the command if one of them is wrong."""
+    try:
+        return _checked_engine_of(told)
+    except ValueError as error:
+        fail(MISUSED, str(error))
+
+
+def _checked_engine_of(told: Resolved) -> dict[str, Any]:
     engine, node_id = told["engine"], told["node_id"]
     if engine is None:
         for name in ("node_id", *ACCESS, *PEER_ACCESS):

@@ -41,6 +41,8 @@ pub(crate) enum Message {
     Appends,
     /// The serving thread has unloaded the partition by itself.
     Dropped(PartitionId, Epoch),
+    /// The serving thread cannot read what the engine has of the partition; why, behind "this server".
+    Damaged(PartitionId, Epoch, String),
     /// Write notes of the server; the answer says at which revision, or why not.
     PutNotes(Vec<PutNote>, SyncSender<Result<Revision, String>>),
     /// Confirm that the node owns the partitions.

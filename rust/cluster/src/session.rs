@@ -108,6 +108,13 @@ impl Session {
         let _gone = self.host.send(Message::Dropped(partition, epoch));
     }
 
+    /// The serving thread cannot read what the engine has of a partition: the node releases it, and does not claim it
+    /// again. `reason` follows "this server".
+    pub fn damaged(&self, partition: PartitionId, epoch: Epoch, reason: String) {
+        // The host may have ended.
+        let _gone = self.host.send(Message::Damaged(partition, epoch, reason));
+    }
+
     /// The host leaves work, and says until when reads are answered.
     pub(crate) fn post(&self, changes: impl IntoIterator<Item = Change>, until_ms: u64) {
         let mut mail = self.mail();

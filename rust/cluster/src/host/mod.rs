@@ -444,6 +444,12 @@ impl<'c> Running<'c> {
             // It is refused only when the serving thread can know what was lost.
             Message::Open(partition, epoch, to) => self.opens.push((partition, epoch, to)),
             Message::Dropped(partition, epoch) => self.dropped(partition, epoch),
+            Message::Damaged(partition, epoch, reason) => {
+                if self.served.get(&partition) == Some(&epoch) {
+                    self.damaged.insert(partition, reason);
+                }
+                self.dropped(partition, epoch);
+            }
             Message::PutNotes(notes, answer) => self.put_notes(notes, answer),
             Message::MoreProducerIds => self.reserve_producer_ids(),
             Message::Confirm(needed, done) => self.confirm(needed, done),

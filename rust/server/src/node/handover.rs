@@ -12,7 +12,7 @@ use std::{
 };
 
 use rota_core::coordinator::{Coordinator, SelfCheck};
-use rota_engine::PartitionId;
+use rota_engine::{Epoch, PartitionId};
 use rota_journal::Event;
 use rota_log::LogError;
 use tokio::sync::{Notify, mpsc::UnboundedSender};
@@ -259,9 +259,14 @@ impl Node {
         deleted: &[String],
     ) -> Result<(), ServerError> {
         let PartialLoad { coordinator, newer, fences, .. } = load;
-        let partition = coordinator.partition();
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
         if let Err(Unreadable { offset, reason }) = result {
             self.on_partition(partition, &Event::LoadFailed);
+            if let Some(cluster) = self.cluster() {
+                let (of_engine, engine_epoch) = (PartitionId(partition.cast_signed()), epoch.cast_signed());
+                let why = format!("cannot load it: the record at offset {offset}: {reason}");
+                cluster.session().damaged(of_engine, Epoch(engine_epoch), why);
+            }
             return Err(ServerError::LoadFailed { partition, offset, reason });
         }
         self.coordinators[partition as usize] = Some(coordinator);

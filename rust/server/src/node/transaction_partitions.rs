@@ -78,6 +78,10 @@ impl Node {
             Err(_) if self.has_lost_transactions(partition, epoch) => Progress::Over,
             Err(reason) => {
                 eprintln!("rota: partition {partition} of __transaction_state cannot be loaded{reason}");
+                if let Some(cluster) = self.cluster() {
+                    let of_engine = cluster.partitions().of_transactions(partition);
+                    cluster.session().damaged(of_engine, Epoch(epoch), format!("cannot load it{reason}"));
+                }
                 self.unload_transactions_of(partition);
                 Progress::Over
             }
