@@ -15,12 +15,19 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Ending, access::Access, reply::least_bytes, reply_to::ReplyTo};
+use super::{Ending, access::Access, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
 /// Maximum bytes of an assembled answer. A short request can name a large group many times; beyond the limit the
 /// connection is closed.
 pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Returns how many bytes an answer has at least. A request may name the same large offset many times.
+pub(super) fn least_bytes(answer: &Answer<'_>) -> usize {
+    let Answer::OffsetFetch(fetch) = answer else { return 0 };
+    let offsets = fetch.topics.iter().flat_map(|topic| &topic.partitions);
+    offsets.fold(0, |bytes, offset| offset.metadata.len().saturating_add(bytes))
+}
 
 /// The group type of classic groups in a list.
 const CLASSIC: &str = "classic";

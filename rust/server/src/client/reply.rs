@@ -17,7 +17,7 @@ use rota_wire::{
 use super::{
     Client, Ending,
     access::Access,
-    fan_out::{FanOut, PARTS_BYTES_MAX},
+    fan_out::{FanOut, PARTS_BYTES_MAX, least_bytes},
     marker_reply::MarkerReply,
     reply_to::ReplyTo,
 };
@@ -114,13 +114,6 @@ impl Reply {
             Reply::Discard => {}
         }
     }
-}
-
-/// Returns how many bytes an answer has at least. A request may name the same large offset many times.
-pub(super) fn least_bytes(answer: &Answer<'_>) -> usize {
-    let Answer::OffsetFetch(fetch) = answer else { return 0 };
-    let offsets = fetch.topics.iter().flat_map(|topic| &topic.partitions);
-    offsets.fold(0, |bytes, offset| offset.metadata.len().saturating_add(bytes))
 }
 
 fn write_answer(out: &mut Writer<'_>, api: &Api, version: i16, answer: &Answer<'_>, beside: &Beside) {
