@@ -59,6 +59,14 @@ def test_json_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reports[0]["figures"]["obligations"] == 12_000
 
 
+def test_an_option_in_front_of_an_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    reporting(GOOD, monkeypatch)
+    for options in (["--quick"], ["--json"], ["--seed", "0"], ["--jobs", "1"]):
+        ended = runner.invoke(app, ["check", *options, "exploration"])
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert f"as in `rota check exploration {options[0]}`" in ended.stderr
+
+
 def without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "z3" else find_spec(name))
 
@@ -150,6 +158,8 @@ def test_a_property_is_explained() -> None:
     assert "a group with members has one of them as leader" in result.stdout
     assert "docs/protocol.md §5.6" in result.stdout
     assert "heir is not a member" in result.stdout
+    as_json = json.loads(runner.invoke(app, ["check", "proofs", "--explain", "s3", "--json"]).stdout)
+    assert as_json == {"id": "s3", "text": result.stdout.removesuffix("\n")}
 
 
 def test_a_property_that_does_not_exist_is_misuse() -> None:

@@ -19,7 +19,7 @@ import typer
 
 from rota import interrupts
 from rota.check import exploration, proofs
-from rota.check.engines import Effort, Engine, Progress, Report, table
+from rota.check.engines import Effort, Progress, Report, table
 from rota.check.registry import ENGINES
 from rota.exits import FAILED, INTERRUPTED, MISUSED, complain, fail
 from rota.progress import shown
@@ -44,7 +44,9 @@ Jobs = Annotated[
 ]
 Run = Callable[[Effort, Progress], Report]
 LINE_WIDTH = 100
-DIFFERENTIAL = next(engine for engine in ENGINES if engine.name == "differential")
+SIMULATION, DIFFERENTIAL = (
+    next(engine for engine in ENGINES if engine.name == name) for name in ("simulation", "differential")
+)
 
 
 @contextmanager
@@ -118,6 +120,7 @@ def every(
       rota check proofs --explain S7
     """
     if context.invoked_subcommand is not None:
+        refuse_in_front(context)
         return
     reports: list[Report] = []
     absent = {engine.name: engine.missing() for engine in ENGINES}
@@ -129,27 +132,20 @@ def every(
     end(reports, [f"left out: {needed}" for needed in absent.values() if needed], as_json)
 
 
-def command(engine: Engine) -> None:
-    """`rota check ENGINE`."""
-
-    def one(
-        quick: Quick = False,
-        as_json: AsJson = False,
-        seed: Seed = 0,
-        steps: Steps = None,
-        jobs: Jobs = None,
-    ) -> None:
-        needed = engine.missing()
-        if needed:
-            fail(MISUSED, needed)
-        end([checked(engine.name, engine.run, effort(quick, seed, steps, jobs), [])], [], as_json)
-
-    app.command(engine.name, help=engine.checks)(one)
+def refuse_in_front(context: typer.Context) -> None:
+    """End with exit code 2 if an option is in front of an engine's name: that of the engine would have its default."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            option = parameter.opts[0]
+            behind = f"rota check {context.invoked_subcommand} {option}"
+            fail(MISUSED, f"there is no option {option} here: write it behind the command, as in `{behind}`")
 
 
-for _engine in ENGINES:
-    if _engine.name not in ("differential", "exploration", "proofs"):
-        command(_engine)
+@app.command("simulation", help=SIMULATION.checks)
+def simulate(quick: Quick = False, as_json: AsJson = False, seed: Seed = 0, jobs: Jobs = None) -> None:
+    """`rota check simulation`."""
+    end([checked("simulation", SIMULATION.run, effort(quick, seed, None, jobs), [])], [], as_json)
 
 
 @app.command("differential")
@@ -257,6 +253,7 @@ def prove(
     if explain is None:
         end([checked("proofs", partial(proofs.run, fresh=fresh), effort(quick, 0, None, jobs), [])], [], as_json)
     try:
-        typer.echo(proofs.explain(explain))
+        text = proofs.explain(explain)
     except KeyError as error:
         fail(MISUSED, str(error.args[0]))
+    typer.echo(json.dumps({"id": explain, "text": text}) if as_json else text)
