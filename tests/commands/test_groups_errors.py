@@ -163,6 +163,21 @@ def test_a_deletion_of_several_groups_says_that_none_was_deleted(own_scene: Scen
     assert own_scene.run("describe", own_scene.group).code == 0
 
 
+def test_a_description_of_no_group_says_so(own_scene: Scene) -> None:
+    for view in ([], ["--members"], ["--state"]):
+        ended = own_scene.run("describe", "--regex", "none-such", *view)
+        assert (ended.code, ended.out) == (0, "no group matches --regex `none-such`\n")
+    assert own_scene.run("describe", "--regex", "none-such", "--json").out == "[]\n"
+
+
+def test_a_wrong_option_is_json_where_errors_are() -> None:
+    for words in (["watch", "g", "--interval", "0"], ["list", "--timeout-ms", "0"], ["list", "--no-such-option"]):
+        plain, as_json = rota_groups(*words), rota_groups(*words, "--json")
+        assert (plain.code, as_json.code, as_json.out) == (2, 2, "")
+        assert plain.err == f"rota: {json.loads(as_json.err)['message']}\n"
+        assert json.loads(as_json.err)["error"] == "misused"
+
+
 def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -107,6 +107,8 @@ def describe(
         views = [(one, row, held.get(one.group, [])) for one, row in zip(found, lags, strict=True)]
         if as_json:
             typer.echo(json.dumps([render.described_json(*view) for view in views], indent=2))
+        elif not found:
+            typer.echo(options.none_found(regex))
         elif state:
             typer.echo(render.states(found))
         else:
@@ -212,8 +214,8 @@ def delete(
             names = selected(cluster, wanted)
             changes.delete(cluster, names)
         lines = [f"deleted {render.plain(one)}" for one in names]
-        none = "there are no groups" if regex is None else f"no group matches --regex `{regex}`"
-        typer.echo(json.dumps({"deleted": names}) if as_json else "\n".join(lines) or f"{none}: nothing was deleted")
+        none = f"{options.none_found(regex)}: nothing was deleted"
+        typer.echo(json.dumps({"deleted": names}) if as_json else "\n".join(lines) or none)
 
 
 @app.command("delete-offsets")

@@ -159,6 +159,11 @@ def selected(cluster: Cluster, wanted: list[str] | re.Pattern[str]) -> list[str]
     return [line.group for line in cluster.groups() if wanted.search(line.group)]
 
 
+def none_found(regex: str | None) -> str:
+    """What to say if no group is there, or none matches."""
+    return "there are no groups" if regex is None else f"no group matches --regex `{regex}`"
+
+
 def among(option: str, text: str | None, known: Iterable[str]) -> list[str]:
     """`stable,empty` as Kafka's names; any case and hyphens will do."""
     by_name = {_folded(name): name for name in known}
