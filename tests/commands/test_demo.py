@@ -94,14 +94,22 @@ def test_a_signal_to_all_of_the_demo_ends_it_and_all_its_consumers(
 
 
 @pytest.mark.clients
-def test_a_demo_that_is_terminated_leaves_nothing_on_somebody_elses_broker(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ending", "code", "says"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_demo_that_is_ended_leaves_nothing_on_somebody_elses_broker(
+    ending: signal.Signals, code: int, says: str, tmp_path: Path
+) -> None:
     with journaled(tmp_path / "journal") as broker:
         demo = a_demo_with_a_consumer("--bootstrap-server", broker.bootstrap_servers)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         (group,) = broker.groups()
-        demo.terminate()
+        # The group has this member until its session ends.
+        children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        demo.send_signal(ending)
         _, errors = demo.communicate(timeout=WITHIN_S)
-        assert (demo.returncode, errors) == (143, "rota: terminated; the consumers have ended\n")
+        assert (demo.returncode, errors) == (code, f"rota: {says}; the consumers have ended\n")
         assert group not in broker.groups()
         assert [name for name in admin.list_topics(timeout=10).topics if name.startswith("rota-demo-")] == []
         assert nobody_is_left_of(demo)

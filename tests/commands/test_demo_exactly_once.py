@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
+import rota
 from rota.cli import app
 from rota.demo.exactly_once import Outcome, judge
 from rota.demo.worker import PHASES
@@ -47,7 +49,12 @@ def test_a_planted_fault_fails(outcome: Outcome, says: str) -> None:
 @pytest.mark.clients
 @pytest.mark.slow
 def test_every_input_is_counted_once_although_a_worker_dies_in_each_phase() -> None:
-    ended = subprocess.run([*DEMO, "--json"], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    with rota.Server() as broker:
+        there = ["--bootstrap-server", broker.bootstrap_servers]
+        ended = subprocess.run([*DEMO, *there, "--json"], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+        topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
+        assert [name for name in topics if name.startswith("rota-demo-")] == [], "it leaves nothing behind"
+        assert broker.groups() == []
     summary = json.loads(ended.stdout.splitlines()[-1])
     assert summary["failures"] == [], ended.stderr
     assert ended.returncode == 0

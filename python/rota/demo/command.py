@@ -11,11 +11,14 @@ from typing import Annotated, Any
 import typer
 
 import rota
+from rota import interrupts
 from rota.addresses import address
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail, installs
 
 DURATION_S = {False: 30.0, True: 60.0}
 """Without and with --cluster."""
+CLEARED_WITHIN_S = 30.0
+"""How long the demo may take to delete its topics and its group on a broker that was given."""
 
 
 class Assignor(StrEnum):
@@ -119,6 +122,8 @@ def demo(
       rota demo --bootstrap-server 127.0.0.1:9092 --assignor range
     """
     etcd = _checked(bootstrap_server, command_config, cluster, exactly_once)
+    if bootstrap_server is not None:
+        interrupts.allow(CLEARED_WITHIN_S)
     from confluent_kafka import KafkaException
 
     from rota.demo import exactly_once_with, perform

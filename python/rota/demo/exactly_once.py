@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rota.demo.witness import UnreachableError
+from rota.demo.witness import UnreachableError, remove
 from rota.demo.worker import PHASES
 
 INPUTS = 400
@@ -26,6 +26,7 @@ NAMES = ("ana", "ben", "cleo")
 WITHIN_S = 90.0
 CLOSE_WITHIN_S = 30.0
 ANSWER_WITHIN_S = 20.0
+SESSION_MS = 10_000
 Say = Callable[[str], None]
 
 
@@ -72,6 +73,7 @@ class Play:
         self.outcome = Outcome()
         self.run_id = uuid.uuid4().hex[:8]
         self.inputs, self.outputs = f"rota-demo-inputs-{self.run_id}", f"rota-demo-outputs-{self.run_id}"
+        self.group, self.has_topics = f"rota-demo-{self.run_id}", False
         self.workers: dict[str, subprocess.Popen[str]] = {}
         self.to_die = list(PHASES)
 
@@ -88,6 +90,11 @@ class Play:
         judge(self.outcome, committed, len(self._read("read_uncommitted")))
         return self.outcome
 
+    def clear(self) -> None:
+        """Leave no topic and no group behind on a broker of the user. No client can delete transactional ids."""
+        if self.has_topics:
+            remove(AdminClient(self.client), [self.inputs, self.outputs], self.group, SESSION_MS)
+
     def _prepare(self) -> None:
         admin = AdminClient(self.client)
         try:
@@ -95,6 +102,7 @@ class Play:
         except KafkaException as error:
             at = self.client["bootstrap.servers"]
             raise UnreachableError(f"nothing answers at {at}: is a broker running there?") from error
+        self.has_topics = True
         topics = [NewTopic(self.inputs, PARTITIONS, 1), NewTopic(self.outputs, PARTITIONS, 1)]
         for created in admin.create_topics(topics, operation_timeout=ANSWER_WITHIN_S).values():
             created.result(ANSWER_WITHIN_S)
@@ -116,9 +124,9 @@ class Play:
             "consumer": {
                 **self.client,
                 **reads,
-                "group.id": f"rota-demo-{self.run_id}",
+                "group.id": self.group,
                 "group.instance.id": own,
-                "session.timeout.ms": 10_000,
+                "session.timeout.ms": SESSION_MS,
             },
             "producer": {**self.client, "transactional.id": own, "transaction.timeout.ms": 10_000},
         }
@@ -215,7 +223,11 @@ def perform(client: dict[str, Any], as_json: bool) -> Outcome:
         print(json.dumps({"at_s": round(at_s, 1), "text": text}) if as_json else f"{at_s:5.1f} s  {text}", flush=True)
 
     if "bootstrap.servers" in client:
-        outcome = Play(client, say).play()
+        play = Play(client, say)
+        try:
+            outcome = play.play()
+        finally:
+            play.clear()
     else:
         from rota.server import Server
 

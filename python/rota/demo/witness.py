@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -77,6 +77,28 @@ class Feed:
             self.failed = str(error)
 
 
+def remove(admin: AdminClient, topics: Iterable[str], group: str, session_ms: int) -> None:
+    """Delete topics and a group of killed members, as far as the broker lets us."""
+    for deleted in admin.delete_topics(list(topics)).values():
+        with suppress(KafkaException, TimeoutError):
+            deleted.result(ANSWER_WITHIN_S)
+    # The coordinator keeps a consumer that was killed until its session ends, and the group until then.
+    deadline_ms = now_ms() + 2 * session_ms
+    while not _removed_group(admin, group) and now_ms() < deadline_ms:
+        time.sleep(ASK_AGAIN_S)
+
+
+def _removed_group(admin: AdminClient, group: str) -> bool:
+    """Whether asking again is of no use: the group is gone, or will not go."""
+    try:
+        admin.delete_consumer_groups([group])[group].result(ANSWER_WITHIN_S)
+    except KafkaException as refusal:
+        return bool(refusal.args[0].code() != KafkaError.NON_EMPTY_GROUP)
+    except TimeoutError:
+        return True
+    return True
+
+
 class Observer:
     """Asks the coordinator to describe the group, over and over, as any admin client can."""
 
@@ -117,23 +139,7 @@ class Observer:
 
     def remove(self, topics: dict[str, int]) -> None:
         """Delete these topics and the group, as far as the broker lets us."""
-        for deleted in self._admin.delete_topics(list(topics)).values():
-            with suppress(KafkaException, TimeoutError):
-                deleted.result(ANSWER_WITHIN_S)
-        # The coordinator keeps a consumer that was killed until its session ends, and the group until then.
-        deadline_ms = now_ms() + 2 * self._session_ms
-        while not self._removed_group() and now_ms() < deadline_ms:
-            time.sleep(ASK_AGAIN_S)
-
-    def _removed_group(self) -> bool:
-        """Whether asking again is of no use: the group is gone, or will not go."""
-        try:
-            self._admin.delete_consumer_groups([self.group])[self.group].result(ANSWER_WITHIN_S)
-        except KafkaException as refusal:
-            return bool(refusal.args[0].code() != KafkaError.NON_EMPTY_GROUP)
-        except TimeoutError:
-            return True
-        return True
+        remove(self._admin, topics, self.group, self._session_ms)
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, as a client that is no member reads them."""
