@@ -17,7 +17,7 @@ import typer
 from rota import _rota, journal
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record
-from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail
+from rota.exits import FAILED, MISUSED, NOT_FOUND, complain, existing_directory, fail
 from rota.why.words import counted
 
 META_PROPERTIES = "meta.properties"
@@ -236,14 +236,18 @@ def dump(
         fail(NOT_FOUND, f"`{directory}` has no partition {partition} of {_topics(source)}")
     damaged = False
     for topic, log, index, lines in chosen:
-        try:
-            for line in lines(log, index, wanted, as_json):
-                typer.echo(line)
-        except BrokenPipeError:
-            raise
-        except (OSError, ValueError, _rota.RecordError) as error:
-            damaged = True
-            typer.echo(f"rota: partition {index} of {topic}: {error}", err=True)
+        found = iter(lines(log, index, wanted, as_json))
+        while True:
+            # Of reading only: what stdout does not take is no damage.
+            try:
+                line = next(found, None)
+            except (OSError, ValueError, _rota.RecordError) as error:
+                damaged = True
+                complain(f"partition {index} of {topic}: {error}")
+                break
+            if line is None:
+                break
+            typer.echo(line)
     if damaged:
         raise typer.Exit(FAILED)
     if group is not None and group not in wanted.seen:

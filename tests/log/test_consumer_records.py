@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +134,10 @@ def test_a_dump_names_the_topics_of_a_pattern(tmp_path: Path) -> None:
     ]
     assert (resolved["type"], resolved["pattern"]) == ("consumer group pattern", "fo.*")
     assert resolved["value"]["topics"] == ["foo", "food"]
+
+
+def test_what_stdout_does_not_take_is_no_damage_of_the_directory(written: Path) -> None:
+    dump = [sys.executable, "-m", "rota", "log", "dump", str(written / "data")]
+    command = ["/bin/sh", "-c", '"$@" >/dev/full', "sh", *dump]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "rota: [Errno 28] No space left on device\n")

@@ -7,9 +7,11 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 import rota
 from harness.raw import HEARTBEAT, Connection, Member, frame, heartbeat, join, sync
 from tests.clients.eventually import eventually
-from tests.commands.test_serve import WITHIN_S, serving
+from tests.commands.test_serve import ROTA, WITHIN_S, serving
 
 Lines = list[dict[str, Any]]
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
@@ -269,6 +271,22 @@ def test_the_command_ends_when_nobody_reads_its_trace_any_more() -> None:
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(heartbeat("g", "m", 0))
         assert process.wait(WITHIN_S) == 0
+
+
+def test_a_trace_that_stdout_does_not_take_ends_with_one_line_and_the_server_goes_on(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    # The file may have a kilobyte, so stdout fails as on a full disk.
+    shell = ["/bin/sh", "-c", f'ulimit -f 1; exec "$@" >{trace}', "sh"]
+    command = [*shell, *ROTA, "serve", "--listen", "127.0.0.1:0", "--trace"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        eventually(lambda: trace.exists() and "\n" in trace.read_text(), WITHIN_S, "the first line is there")
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", trace.read_text())[0])
+        with Connection(("127.0.0.1", port)) as connection:
+            for _ in range(20):
+                connection.ask(heartbeat("g", "m", 0))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=WITHIN_S)
+    assert (process.returncode, errors) == (1, "rota: stdout takes nothing more, and the trace ends: File too large\n")
 
 
 def test_the_command_ends_though_its_trace_is_not_read() -> None:

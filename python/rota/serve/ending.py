@@ -109,9 +109,13 @@ class Ending:
         if health.compaction_error is not None:
             now.append(f"a compaction was given up: {health.compaction_error}")
         for line in now:
-            if line not in self._said:
-                self._said.add(line)
-                self._report.problem("data", line)
+            self.say_once("data", line)
+
+    def say_once(self, kind: str, line: str) -> None:
+        """Report a problem for which the exit code is 1 in the end."""
+        if line not in self._said:
+            self._said.add(line)
+            self._report.problem(kind, line)
 
     def _say_lost(self, server: Server) -> None:
         journal = server.journal()
@@ -144,6 +148,7 @@ class Printer:
 
     def __init__(self, ending: Ending, *, as_json: bool) -> None:
         self._ending = ending
+        self._is_over = False
         self._begun = threading.Event()
         self.sink: Sink = self._object if as_json else cast("TextIO", self)
 
@@ -157,14 +162,17 @@ class Printer:
         self.write(json.dumps(line) + "\n")
 
     def write(self, text: str) -> None:
-        """Print; if the reader is gone, the server ends."""
+        """Print. If the reader is gone, the server ends; if stdout takes nothing more, as on a full disk, the trace."""
         self._begun.wait()
-        rest = text.encode()
+        rest = b"" if self._is_over else text.encode()
         try:
             while rest:
                 rest = rest[os.write(sys.stdout.fileno(), rest) :]
         except BrokenPipeError:
             self._ending.asked.set()
+        except OSError as error:
+            self._is_over = True
+            self._ending.say_once("trace", f"stdout takes nothing more, and the trace ends: {error.strerror}")
 
     def flush(self) -> None:
         """Nothing is kept back."""
