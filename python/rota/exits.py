@@ -51,9 +51,22 @@ def fail(code: int, message: str) -> NoReturn:
     raise SystemExit(code)
 
 
+def no_directory(path: Path, option: str | None = None) -> str | None:
+    """What is wrong with a path, the value of an option if one is named, that is no directory. None: it is one."""
+    if path.is_dir():
+        return None
+    given = f"`{path}`" if option is None else f"{option} is `{path}`"
+    return f"{given}: {'it is a file, give a directory' if path.exists() else 'there is no such directory'}"
+
+
+def file_to_write(path: Path, option: str) -> None:
+    """End with exit code 2, before the work begins, if no file can be at the path that is an option's value."""
+    existing_directory(path.absolute().parent, f"the directory of {option}")
+    if path.is_dir():
+        fail(MISUSED, f"{option} is `{path}`: it is a directory, give a file")
+
+
 def existing_directory(path: Path, option: str | None = None) -> None:
     """End with exit code 2 unless the path, the value of an option if one is named, is a directory."""
-    if path.is_dir():
-        return
-    given = f"`{path}`" if option is None else f"{option} is `{path}`"
-    fail(MISUSED, f"{given}: {'it is a file, give a directory' if path.exists() else 'there is no such directory'}")
+    if wrong := no_directory(path, option):
+        fail(MISUSED, wrong)

@@ -186,6 +186,10 @@ def test_members_of_both_protocols_leave_at_the_end(server: rota.Server) -> None
         ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "JoinGroup"],
         ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "Join=5"],
         ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "JoinGroup=five"],
+        ["conform", "--bootstrap-server", "127.0.0.1:1", "--record", "missing/kafka-4.4.0.json"],
+        ["conform", "--bootstrap-server", "127.0.0.1:1", "--record", "."],
+        ["conform", "--bootstrap-server", "127.0.0.1:1", "--record", __file__],
+        ["bench", "serve", "--svg", "missing/took.svg"],
     ],
 )
 def test_misuse_ends_with_2_and_one_line(words: list[str]) -> None:

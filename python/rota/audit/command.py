@@ -17,7 +17,7 @@ import typer
 from rota.audit.hadoop import is_url
 from rota.audit.matrix import UNKNOWN
 from rota.audit.stores import Format, StoreError, check_place
-from rota.exits import MISUSED, NOT_FOUND, complain, existing_directory, fail
+from rota.exits import MISUSED, NOT_FOUND, complain, fail, file_to_write
 from rota.progress import Lines
 from rota.why.words import counted
 
@@ -388,9 +388,7 @@ def check_targets(
             continue
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(file)):
             fail(MISUSED, f"{option} is `{file}`: it is written by this machine, give a local file")
-        existing_directory(file.absolute().parent, f"the directory of {option}")
-        if file.is_dir():
-            fail(MISUSED, f"{option} is `{file}`: it is a directory, give a file")
+        file_to_write(file, option)
     if output is not None and not is_url(output):
         try:
             Path(output).mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from rota.addresses import address
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
-from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory, fail, file_to_write
 from rota.progress import shown
 
 GROUP_MEMBERS = 100
@@ -146,6 +146,8 @@ def serve(
       rota bench serve --rate 20000 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
     """
     servers = named(bootstrap_server or [], pid or [])
+    if svg is not None:
+        file_to_write(svg, "--svg")
     plan = Plan(connections, depth, members or connections, group_members, warm_up, seconds, rounds, rate)
     with measuring() as say, processes.pinned_load() as core, ExitStack() as stack:
         running = [stack.enter_context(processes.echo(core))]

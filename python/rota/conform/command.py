@@ -35,7 +35,7 @@ from rota.conform.run import (
     chosen,
 )
 from rota.conform.wire import WireError
-from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, file_to_write
 
 PROGRESS_S = 2.0
 REPORTED_WITHIN_S = 0.3
@@ -131,10 +131,11 @@ def conform(
     addresses = {option: address(option, text, 1) for option, text in given.items()}
     security = _security(command_config)
     kind = Kind(frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []), security)
+    before = None if record is None else _before(record)
     results = _results(rows, addresses, kind, Options(jobs, longest, deadline, tries, twice=record is not None))
-    if record is not None:
-        _record(record, results)
     _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
+    if record is not None:
+        _record(record, before, results)
     if any(result.verdict in BAD for result in results):
         raise typer.Exit(FAILED)
 
@@ -238,9 +239,19 @@ def _clean(broker: Broker, within_s: float) -> None:
         typer.echo(f"rota: left behind on {broker.address[0]}:{broker.address[1]}: {left}", err=True)
 
 
-def _record(file: Path, results: list[Result]) -> None:
+def _before(file: Path) -> Recording | None:
+    """The recording that a file has, if it exists. Ends the command if it is none, or cannot be written."""
+    file_to_write(file, "--record")
+    try:
+        return load(file.read_text(encoding="utf-8")) if file.exists() else None
+    except OSError as error:
+        fail(f"--record is `{file}`: {error.strerror}")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        fail(f"--record is `{file}`: it exists and is no recording of `rota conform`: give another file")
+
+
+def _record(file: Path, before: Recording | None, results: list[Result]) -> None:
     """Rows that were played take the place of what the file had."""
-    before = load(file.read_text(encoding="utf-8")) if file.exists() else None
     system, _, version = file.stem.rpartition("-")
     version = version if system else rota.__version__
     played = {result.row.id: result.evidence for result in results if result.verdict is not Verdict.LEFT_OUT}
