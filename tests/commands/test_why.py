@@ -169,6 +169,14 @@ def test_the_token_of_a_control_address_can_be_given(words: list[str]) -> None:
     assert given.exit_code == in_variable.exit_code == (3 if "why" in words else 0), given.output
 
 
+@pytest.mark.parametrize("words", [["why", "orders"], ["top", "--count", "1"]])
+def test_a_token_on_the_command_line_counts_more_than_one_of_the_environment(words: list[str]) -> None:
+    with rota.Server(settings=SETTINGS) as server, closing(control.serve(server, token="of-a-test")) as listener:  # noqa: S106
+        words += ["--http", listener.address, "--http-token", "of-a-test"]
+        ended = CliRunner().invoke(app, words, env={"ROTA_CONTROL_TOKEN": "other"})
+    assert ended.exit_code == (3 if "why" in words else 0), ended.output
+
+
 @pytest.mark.parametrize(("status", "body"), [(200, b"<html>"), (404, b"<html>"), (404, b"[]"), (500, b'{"a": 1}')])
 def test_something_else_that_answers_is_named(status: int, body: bytes) -> None:
     class Other(BaseHTTPRequestHandler):

@@ -15,7 +15,15 @@ import typer
 
 from rota import exits
 from rota.http.client import HttpError, Peer, fetch
-from rota.why.command import DEFAULT_ADDRESS, CommandConfig, ControlToken, HttpAddress, HttpToken, peer_of
+from rota.why.command import (
+    DEFAULT_ADDRESS,
+    CommandConfig,
+    ControlToken,
+    HttpAddress,
+    HttpToken,
+    chosen_token,
+    peer_of,
+)
 
 ROWS_WITHOUT_TERMINAL = 10_000
 ROWS_BESIDE = 4
@@ -23,6 +31,7 @@ ROWS_BESIDE = 4
 
 
 def top(
+    context: typer.Context,
     http: HttpAddress = DEFAULT_ADDRESS,
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="Time between updates.")
@@ -54,7 +63,7 @@ def top(
 
     from rota.top import view
 
-    server = peer_of(http, http_token, control_token, command_config)
+    server = peer_of(http, chosen_token(context, http_token, control_token), command_config)
     try:
         groups = all_groups(server)
     except HttpError as error:
@@ -70,8 +79,7 @@ def top(
     def look() -> None:
         if as_json:
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            wanted = view.ordered(groups, match, only_waiting=only_waiting)
-            typer.echo(json.dumps({"at": at, "groups": wanted}))
+            typer.echo(json.dumps({"at": at, "groups": view.ordered(groups, match, only_waiting=only_waiting)}))
         else:
             console.print(screen())
 

@@ -163,7 +163,8 @@ def why(
         state.why_then(group, from_, at, as_json)
         return
     try:
-        found = client.group(peer_of(http, http_token, control_token, command_config), group)
+        token = chosen_token(context, http_token, control_token)
+        found = client.group(peer_of(http, token, command_config), group)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
@@ -175,13 +176,21 @@ def why(
         typer.echo(line)
 
 
-def peer_of(http: str, http_token: str | None, control_token: str | None, config: Path | None) -> Peer:
+def chosen_token(context: typer.Context, http_token: str | None, control_token: str | None) -> str | None:
+    """The token of --control is good for --http, too. One on the command line counts more than the environment's."""
+    names = {"http_token": http_token, "control_token": control_token}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    typed = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if typed == ["http_token"] or control_token is None:
+        return http_token
+    return control_token
+
+
+def peer_of(http: str, token: str | None, config: Path | None) -> Peer:
     """The server that these options name; ends the command if one of them is wrong."""
     from rota.http.client import Peer
 
     server = web_address("--http", http, 1)
-    # The token of --control is good for --http, too.
-    token = http_token if control_token is None else control_token
     if config is None:
         return Peer(server, token)
     from rota.client_properties import ClientSecurity, PropertyError
