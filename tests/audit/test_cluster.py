@@ -166,6 +166,7 @@ def test_a_submitted_job_says_the_same_after_an_executor_was_killed(
     assert running.returncode == 1
 
 
+@pytest.mark.long
 def test_a_worker_whose_python_has_no_rota_is_named(cluster: Cluster, kafka: Path, tmp_path: Path) -> None:
     cluster.worker()
     bare = tmp_path / "bare"

@@ -462,6 +462,7 @@ def test_the_format_of_directories_names_what_reads_urls(spark: SparkSession) ->
         spark.read.format("rota").load("s3a://b/data").collect()
 
 
+@pytest.mark.long
 def test_tasks_read_a_url_through_hadoop(spark: SparkSession, planted_kafka: Path, clean: Path, tmp_path: Path) -> None:
     spark = spark.newSession()  # whose views are its own
     hadoop, url = Hadoop.of(spark), planted_kafka.as_uri()

@@ -110,6 +110,7 @@ def test_a_checkpoint_in_a_bucket_has_each_verdict_once(store: Store, planted_ka
     assert (again.returncode, again.stdout) == (0, ""), again.stderr
 
 
+@pytest.mark.long
 def test_a_bucket_or_a_path_that_is_not_there_is_refused(store: Store) -> None:
     ended = store.audit(f"s3a://{BUCKET}/nothing")
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -53,10 +53,13 @@ def test_the_explorer_finds_a_planted_bug(program: Path, bug: str) -> None:
     assert found[2] in BUGS[bug].breaks.split()
 
 
+# The module with all planted bugs is one more build of everything.
+@pytest.mark.long
 def test_the_planted_module_without_a_bug_does_what_the_model_does(module: Path) -> None:
     assert found_in(module) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", TRIED)
 def test_the_lockstep_finds_a_planted_bug_and_shows_it_in_a_few_steps(module: Path, bug: str) -> None:
     found = found_in(module, bug)

@@ -142,8 +142,18 @@ def page(name: str, tmp_path: Path) -> Iterator[Page]:
     opened.close()
 
 
+LONG = {"docs/audit-queries.md"}
+"""Pages that `make long` runs: another start of Spark, and a dozen queries."""
+
+
 @pytest.mark.clients
-@pytest.mark.parametrize("name", sorted({block.page for block in RUN}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
+        for name in sorted({block.page for block in RUN})
+    ],
+)
 def test_a_page_runs_as_it_is_printed(name: str, page: Page) -> None:
     for block in BLOCKS[name]:
         if block in RUN or (block.kind == "data" and FILE.match(block.text)):
