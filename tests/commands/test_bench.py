@@ -125,6 +125,7 @@ def test_a_storm_of_joins_ends_when_all_members_are_in(server: rota.Server) -> N
     assert "to Stable" in bench("join", "--members", 2, "--rounds", 1).stdout
 
 
+@pytest.mark.long
 def test_the_floors_of_the_machine(tmp_path: Path) -> None:
     ways = measured("floors", "--seconds", 0.01, "--dir", tmp_path)["ways"]
     assert ways[0]["what"] == "a look at the clock"

@@ -76,8 +76,8 @@ def test_a_terminal_shows_the_latest_text_in_one_line_and_nothing_afterwards(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("simulate --seeds 0..400", r"rota: worlds: [\d,]+/400 \(\d+ s\)"),
-        ("check simulation --quick", r"rota: simulation: .+ \(\d+ s\)"),
+        ("simulate --seeds 0..100", r"rota: worlds: [\d,]+/100 \(\d+ s\)"),
+        ("check differential --protocol transactions --steps 3000", r"rota: differential: .+ \(\d+ s\)"),
         ("bench heartbeat --members 1000 --seconds 0.1 --rounds 3", r"rota: round \d of 3 \(\d+ s\)"),
     ],
 )
