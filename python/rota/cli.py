@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -134,6 +133,8 @@ def misused(words: list[str]) -> Iterator[None]:
         if kind is None:
             complain(misuse.line(error))
         else:
+            import json
+
             on_stderr(json.dumps({"error": kind, "message": misuse.line(error)}))
         raise typer.Exit(MISUSED) from None
 

@@ -36,6 +36,17 @@ def line(error: Any) -> str:
     return said if said.endswith("?") else f"{said}; {known}"
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line has an option, by the name of its parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def behind(path: str, command: str, option: str) -> str:
+    """What to do with an option in front of a command that has it."""
+    return f" here: write it behind the command, as in `{path} {command} {option}`"
+
+
 def _of_commands(error: Any) -> str:
     """What to give instead of an option in front of the commands of a group: a command, or the option behind one."""
     if error.ctx is None or error.ctx.parent is None:
@@ -44,8 +55,7 @@ def _of_commands(error: Any) -> str:
     path, option = error.ctx.command_path, error.option_name
     with_it = [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
     if with_it:
-        behind = with_it[0] if len(with_it) == 1 else "COMMAND"
-        return f" here: write it behind the command, as in `{path} {behind} {option}`"
+        return behind(path, with_it[0] if len(with_it) == 1 else "COMMAND", option)
     found = nearest(option.lstrip("-"), list(commands))
     return "" if found is None else f": did you mean the command `{path} {found}`?"
 

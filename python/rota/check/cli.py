@@ -22,6 +22,7 @@ from rota.check import exploration, proofs
 from rota.check.engines import Effort, Progress, Report, table
 from rota.check.registry import ENGINES
 from rota.exits import FAILED, INTERRUPTED, MISUSED, complain, fail
+from rota.misuse import behind, is_given
 from rota.progress import shown
 
 app = typer.Typer(
@@ -135,11 +136,9 @@ def every(
 def refuse_in_front(context: typer.Context) -> None:
     """End with exit code 2 if an option is in front of an engine's name: that of the engine would have its default."""
     for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        if source is not None and source.name == "COMMANDLINE":
+        if is_given(context, str(parameter.name)):
             option = parameter.opts[0]
-            behind = f"rota check {context.invoked_subcommand} {option}"
-            fail(MISUSED, f"there is no option {option} here: write it behind the command, as in `{behind}`")
+            fail(MISUSED, f"there is no option {option}{behind('rota check', str(context.invoked_subcommand), option)}")
 
 
 @app.command("simulation", help=SIMULATION.checks)

@@ -17,8 +17,7 @@ from rota.config.sources import (
     Told,
     written,
 )
-
-COMMAND_LINE = "COMMANDLINE"
+from rota.misuse import is_given
 
 app = typer.Typer(help="Show the settings of a server and their sources.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -32,8 +31,7 @@ def read_flags(context: typer.Context, settings: Mapping[str, Told]) -> dict[str
     """What the command line of `rota serve` says; `settings` are those of `--set`."""
     found = dict(settings)
     for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if name in OPTIONS and source is not None and source.name == COMMAND_LINE:
+        if name in OPTIONS and is_given(context, name):
             text = value if isinstance(value, bool | int) else str(value)
             found[name] = Told(text, f"flag {OPTIONS[name].flag}")
     return found

@@ -10,6 +10,7 @@ import typer
 
 from rota import exits
 from rota.addresses import HTTPS, web_address
+from rota.misuse import is_given
 from rota.why import words
 
 if TYPE_CHECKING:
@@ -109,12 +110,6 @@ def check_source(context: typer.Context) -> None:
         exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
 
 
-def is_given(context: typer.Context, name: str) -> bool:
-    """Whether the command line has an option."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
 def why(
     context: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
@@ -178,12 +173,8 @@ def why(
 
 def chosen_token(context: typer.Context, http_token: str | None, control_token: str | None) -> str | None:
     """The token of --control is good for --http, too. One on the command line counts more than the environment's."""
-    names = {"http_token": http_token, "control_token": control_token}
-    sources = {name: context.get_parameter_source(name) for name in names}
-    typed = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if typed == ["http_token"] or control_token is None:
-        return http_token
-    return control_token
+    is_typed = is_given(context, "http_token") and not is_given(context, "control_token")
+    return http_token if is_typed or control_token is None else control_token
 
 
 def peer_of(http: str, token: str | None, config: Path | None) -> Peer:
