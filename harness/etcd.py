@@ -72,14 +72,19 @@ class Etcd:
 
     def put(self, key: str, value: bytes) -> None:
         """Write any bytes, past rota."""
-        environment = {**os.environ, "ETCDCTL_API": "3"}
-        command = ["etcdctl", "--endpoints", self._endpoint, *self._ctl, "put", key]
-        subprocess.run(command, input=value, capture_output=True, check=True, env=environment)
+        written = self._run("put", key, value=value)
+        assert written.returncode == 0, written.stderr.decode()
 
     def _ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        ended = self._run(*words)
+        said, errors = ended.stdout.decode(), ended.stderr.decode()
+        return subprocess.CompletedProcess(ended.args, ended.returncode, said, errors)
+
+    def _run(self, *words: str, value: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """`etcdctl` with these words, and a value on stdin."""
         command = ["etcdctl", "--endpoints", self._endpoint, *self._ctl, *words]
         environment = {**os.environ, "ETCDCTL_API": "3"}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        return subprocess.run(command, input=value, capture_output=True, check=False, env=environment)
 
     def __enter__(self) -> Self:
         self.start()
