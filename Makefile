@@ -102,8 +102,8 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
 	ROTA_WALKS=1000 cargo test --quiet --profile long -p rota-sim --test consumers
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
-		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/checks
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --ignore tests/audit/test_lakes.py
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m '' tests/checks
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --ignore tests/checks --ignore tests/audit/test_lakes.py
 	LAKES_ALL=1 $(BIN)/python -m pytest -m '' tests/audit/test_lakes.py
 
 kill: develop ## kill -9 a server 500 times, and 500 times in transactions: what it acknowledged survives (ROTA_KILLS=..., ROTA_SEED=...)
