@@ -286,7 +286,7 @@ def test_a_bad_value_is_named_with_what_was_expected(
     assert "None" not in refused["message"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"1", b"\xff", b'"x"'])
+@pytest.mark.parametrize("body", [b"{", b"[]", b"1", b"\xff", b'"x"', b"[" * 100_000], ids=range(6))
 def test_a_body_that_is_no_object_is_a_bad_value(ask: Asking, body: bytes) -> None:
     status, _, told = ask.raw("POST", "/control/reset", body)
     assert (status, json.loads(told)["error"], json.loads(told)["field"]) == (400, "BadValue", "body")
@@ -309,7 +309,13 @@ def test_a_body_may_be_left_out_where_nothing_is_required(ask: Asking) -> None:
         ("POST", "/control/reset", {"Transfer-Encoding": "chunked"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Content-Length": "x"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Content-Length": "99999999999"}, 413, "TooLarge"),
+        ("POST", "/control/reset", {"Content-Length": "0" * 20 + "9" * 13}, 413, "TooLarge"),
+        ("POST", "/control/reset", {"Content-Length": "9" * 5_000}, 413, "TooLarge"),
+        ("POST", "/control/reset", {"Content-Length": "4", "Transfer-Encoding": "chunked"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Origin": "http://evil.test"}, 403, "CrossOrigin"),
+        ("POST", "/control/reset", {"Origin": "http://["}, 403, "CrossOrigin"),
+        ("GET", "x://[", {}, 400, "BadTarget"),
+        ("POST", "x://[", {}, 404, "NoSuchPath"),
         ("POST", "/control/reset", {"Host": "evil.test"}, 421, "WrongHost"),
         ("GET", "/control/clock", {"Host": "evil.test"}, 421, "WrongHost"),
     ],
@@ -383,6 +389,15 @@ def test_the_python_client_tells_a_server_that_hangs_from_one_that_is_not_there(
             control.Client(address, timeout=0.05).clock()
     assert refused.value.name == "TimedOut"
     assert str(refused.value).startswith(f"{address} did not answer clock within 0.05 s: the server hangs")
+
+
+def test_the_python_client_sends_no_more_than_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.control.client.BODY_BYTES_MAX", 20)
+    with pytest.raises(
+        control.ControlError, match=r"^the fields of expire have 22 bytes as JSON: give 20 at most$"
+    ) as refused:
+        control.Client("127.0.0.1:1").expire(member="member-1")
+    assert refused.value.name == "TooLarge"
 
 
 def test_other_machines_reach_it_only_with_a_token() -> None:

@@ -80,7 +80,14 @@ def test_a_token_or_a_certificate_is_enough(server: rota.Server, authority: rota
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, bearer("of the reader"), bearer(""), {"Authorization": "Basic !"}, {"Authorization": f"Digest {TOKEN}"}],
+    [
+        {},
+        bearer("of the reader"),
+        bearer(""),
+        {"Authorization": "Basic !"},
+        {"Authorization": "Basic \u00e9"},
+        {"Authorization": f"Digest {TOKEN}"},
+    ],
 )
 def test_others_are_told_what_to_do(server: rota.Server, authority: rota.Authority, headers: dict[str, str]) -> None:
     for path in ("/groups", "/metrics", "/", "/nothing", "/groups/orders"):

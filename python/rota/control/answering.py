@@ -17,9 +17,6 @@ from rota.control.values import UnfitError, expected, fitting
 from rota.http import routes
 from rota.http.routes import Answer, as_json
 
-BODY_BYTES_MAX = 64 << 20
-"""Bytes of one request body."""
-
 OPENAPI = "/openapi.json"
 
 REMEDY = re.compile(r"(?:: give|: expected|; the nearest one is|; there are \d+,) (.+)$")
@@ -36,7 +33,7 @@ class Asked(NamedTuple):
 
 def answer(controlled: Controlled, shown: routes.Subject, asked: Asked) -> Answer:
     """The answer to a request of a client that is admitted; never raises for one that is wrong."""
-    path = urlsplit(asked.target).path
+    path = routes.path_of(asked.target)
     is_reading = asked.method in (GET, "HEAD")
     if is_reading and path == OPENAPI:
         return Answer(HTTPStatus.OK, routes.JSON, openapi.text())
@@ -121,7 +118,7 @@ def _given(control: Control, asked: Asked) -> dict[str, Any]:
             raise UnfitError("query", asked.target[-100:], f"NAME=VALUE pairs ({error})") from None
     try:
         found = json.loads(asked.body) if asked.body.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnfitError("body", asked.body[:80].decode(errors="replace"), f"a JSON object ({error})") from None
     if not isinstance(found, dict):
         raise UnfitError("body", found, "a JSON object")

@@ -15,7 +15,7 @@ from urllib.request import Request
 from rota._rota import nearest
 from rota.addresses import web_parsed
 from rota.client_properties import ClientSecurity
-from rota.control.table import BY_NAME, GET
+from rota.control.table import BODY_BYTES_MAX, BY_NAME, GET
 from rota.http.client import is_timeout, opener_of, tls_failure, url_of
 
 REMEDIES = {
@@ -99,6 +99,9 @@ class Client:
             request = Request(f"{where}?{urlencode(given)}", headers=self._headers)
         else:
             body = json.dumps(fields).encode()
+            if len(body) > BODY_BYTES_MAX:
+                message = f"the fields of {name} have {len(body)} bytes as JSON: give {BODY_BYTES_MAX} at most"
+                raise ControlError("TooLarge", message)
             request = Request(where, body, self._headers, method=control.method)
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:

@@ -6,11 +6,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
-from rota.control.answering import BODY_BYTES_MAX, Asked, answer, failed
+from rota.control.answering import Asked, answer, failed
 from rota.control.subject import Controlled
+from rota.control.table import BODY_BYTES_MAX
 from rota.http.admission import CONTROL
 from rota.http.listener import Handler, Listener, Opening, opening
-from rota.http.routes import Answer
+from rota.http.routes import Answer, whole
 from rota.server import Server
 
 __all__ = ["Controlled", "serve", "serve_on"]
@@ -47,19 +48,26 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         if not self._is_for_us():
             return self.misdirected()
         origin = self.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
+        if origin is not None and not _is_page_of(origin, self.headers.get("Host")):
             return failed(HTTPStatus.FORBIDDEN, "CrossOrigin", "pages of another origin control nothing here")
         if not self._is_admitted():
             return self.unauthorized()
         # Without both headers there is no body: RFC 9112, section 6.3.
-        missing = "" if "Transfer-Encoding" in self.headers else "0"
-        length = self.headers.get("Content-Length", missing)
-        if not (length.isascii() and length.isdigit()):
-            return failed(HTTPStatus.LENGTH_REQUIRED, "LengthRequired", "send Content-Length, and no chunked body")
-        if int(length[:20]) > BODY_BYTES_MAX:
-            message = f"the body has {length[:20]} bytes: send {BODY_BYTES_MAX} at most"
+        length, *others = self.headers.get_all("Content-Length", ["0"])
+        if "Transfer-Encoding" in self.headers or others or not (length.isascii() and length.isdigit()):
+            return failed(HTTPStatus.LENGTH_REQUIRED, "LengthRequired", "send one Content-Length, and no chunked body")
+        if whole(length, BODY_BYTES_MAX) is None:
+            message = f"the body has {length.lstrip('0')[:20]} bytes: send {BODY_BYTES_MAX} at most"
             return failed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message)
         return None
+
+
+def _is_page_of(origin: str, host: str | None) -> bool:
+    """Whether a page of this origin was sent by this host."""
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def serve(server: Server, address: str = "127.0.0.1:0", token: str | None = None) -> Listener:

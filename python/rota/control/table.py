@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 GET, POST = "GET", "POST"
 PREFIX = "/control/"
 
+BODY_BYTES_MAX = 64 << 20
+"""Bytes of one request body."""
+
 
 class RefusedError(Exception):
     """A control that cannot be carried out as things are."""

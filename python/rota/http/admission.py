@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 from typing import Literal, NamedTuple
 
@@ -43,7 +42,7 @@ class Admission(NamedTuple):
         try:
             # Any user name.
             return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             return ""
 
     def remedy(self) -> str:

@@ -139,7 +139,9 @@ def _unanswered(address: str, error: Exception) -> HttpError:
         )
     if isinstance(reason, HTTPException | ConnectionResetError):
         return HttpError(
-            "ServerDown", f"what listens at {address} does not answer HTTP: give the address of `rota serve --http`"
+            "ServerDown",
+            f"what listens at {address} does not answer HTTP: give the address of `rota serve --http`,"
+            " or try again if that has all the connections that it takes",
         )
     said = reason.strerror if isinstance(reason, OSError) and reason.strerror else str(reason) or type(reason).__name__
     return HttpError(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,13 +18,14 @@ from typing import Any, NamedTuple
 import rota
 from rota.http import routes
 from rota.http.admission import CONTROL, HTTP, Admission, Shown, check_token
+from rota.http.reading import IDLE_SECONDS, Requests
 from rota.http.tls import HANDSHAKE_SECONDS, TLS_RECORD, Certificate, Files
 
 CONNECTIONS_MAX = 64
-"""Connections that are served at a time; more are closed."""
+"""Connections that are served at a time; more are refused."""
 
-IDLE_SECONDS = 30.0
-"""How long a connection may send nothing."""
+ACCEPT_PAUSE_SECONDS = 0.05
+"""How long to wait where no connection can be accepted, because the process has as many files as it may have."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,8 +46,29 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
     server: Serving
+    rfile: Requests
+
+    def setup(self) -> None:
+        """See `socketserver.StreamRequestHandler`."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = Requests(self.connection)
+
+    def handle_one_request(self) -> None:
+        """See `BaseHTTPRequestHandler`."""
+        self.rfile.begin()
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """See `BaseHTTPRequestHandler`."""
+        is_request = super().parse_request()
+        self.rfile.end_head()
+        return is_request
 
     def do_GET(self) -> None:
+        if "Transfer-Encoding" in self.headers or self.headers.get_all("Content-Length", ["0"]) != ["0"]:
+            # A body is not read, and is no request.
+            self.close_connection = True
         self._answer(self._shown() if self._is_for_us() else self.misdirected())
 
     def do_HEAD(self) -> None:
@@ -54,6 +78,8 @@ class Handler(BaseHTTPRequestHandler):
         subject = self.server.subject
         if self._is_admitted():
             return routes.answer(subject, self.path)
+        # It keeps no place that others need.
+        self.close_connection = True
         return routes.answer_to_stranger(subject, self.path) or self.unauthorized()
 
     def answer_to_other(self) -> routes.Answer:
@@ -65,6 +91,8 @@ class Handler(BaseHTTPRequestHandler):
         del explain
         # What is left of the request is not read.
         self.close_connection = True
+        # A first line that cannot be read says no version, and HTTP/0.9 has no status.
+        self.request_version = self.protocol_version
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self._answer(self.answer_to_other() if self._is_for_us() else self.misdirected())
             return
@@ -82,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.admission.admits(self.headers.get("Authorization", ""), has_certificate=bool(certificate))
 
     def unauthorized(self) -> routes.Answer:
-        """The answer to a client that is not admitted."""
+        """The answer to a client that is not admitted, whose connection is closed."""
+        self.close_connection = True
         admission = self.server.admission
         refused = routes.as_json({"error": "Unauthorized", "message": admission.remedy()}, HTTPStatus.UNAUTHORIZED)
         scheme = "Basic" if admission.takes_passwords and admission.tokens else "Bearer"
@@ -119,12 +148,20 @@ MISDIRECTED = routes.as_json(
 )
 
 
-_NEEDS_TLS = routes.as_json({"error": "NeedsTls", "message": "this address has TLS: ask for https://"}).body
-PLAIN_HTTP = (
-    f"HTTP/1.1 400 Bad Request\r\nContent-Type: {routes.JSON}\r\nContent-Length: {len(_NEEDS_TLS)}\r\n"
-    "Connection: close\r\n\r\n"
-).encode() + _NEEDS_TLS
+def _whole(status: HTTPStatus, error: str, message: str) -> bytes:
+    """An answer that is sent without looking at the request."""
+    body = routes.as_json({"error": error, "message": message}).body
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {routes.JSON}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+PLAIN_HTTP = _whole(HTTPStatus.BAD_REQUEST, "NeedsTls", "this address has TLS: ask for https://")
 """The answer to a client that speaks HTTP without TLS."""
+
+BUSY = _whole(
+    HTTPStatus.SERVICE_UNAVAILABLE, "Busy", f"{CONNECTIONS_MAX} connections are open: close one, or try again"
+)
+"""The answer to one connection too many."""
 
 
 def _is_local(host: str) -> bool:
@@ -185,7 +222,31 @@ class Serving(ThreadingHTTPServer):
 
     def verify_request(self, _request: Any, _address: Any) -> bool:
         """Whether there is room for one more connection."""
-        return self._places.acquire(blocking=False)
+        if self._places.acquire(blocking=False):
+            return True
+        if self.certificate is None:
+            with suppress(OSError):
+                _request.settimeout(0)
+                _request.sendall(BUSY)
+        return False
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        try:
+            return super().get_request()
+        except OSError:
+            threading.Event().wait(ACCEPT_PAUSE_SECONDS)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin its thread."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError as error:
+            # The system has no thread left. What is open goes on.
+            self._places.release()
+            self.shutdown_request(request)
+            print(f"rota: an HTTP connection is closed: {error}", file=sys.stderr)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """A thread of its own for each connection, and its place back when it ends."""
@@ -231,8 +292,6 @@ class Serving(ThreadingHTTPServer):
 
     def handle_error(self, _request: Any, _address: Any) -> None:
         """A client that went away in the midst is no news; anything else is a bug, and is shown."""
-        import sys
-
         if not isinstance(sys.exception(), OSError):
             super().handle_error(_request, _address)
 
@@ -247,7 +306,7 @@ class Listener:
         admission: Admission = Admission(),  # noqa: B008 - it cannot change
         certificate: Certificate | None = None,
     ) -> None:
-        self._serving = Serving(place, handler, admission, certificate)
+        self._serving, self._process_id = Serving(place, handler, admission, certificate), os.getpid()
         self._thread = threading.Thread(target=self._serving.serve_forever, args=(0.1,), name="rota-http", daemon=True)
         self._thread.start()
 
@@ -279,7 +338,9 @@ class Listener:
         return address if self.certificate is None else f"{HTTPS}{address}"
 
     def close(self) -> None:
-        """Listen no more, and close what is open. A second call does nothing."""
+        """Listen no more, and close what is open. A second call does nothing, and so does one in a forked process."""
+        if os.getpid() != self._process_id:
+            return
         self._serving.shutdown()
         self._serving.server_close()
         self._serving.end_connections()
@@ -346,7 +407,7 @@ def opening(
     tokens = (tokens,) if isinstance(tokens, str) else tuple(tokens)
     has_tls = text.startswith(HTTPS)
     host, colon, port = text.removeprefix(HTTPS).removeprefix("http://").rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
+    if not colon or routes.whole(port, 65_535) is None:
         raise ValueError(f"the {what} address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
     for token in tokens:
         check_token(token, what)

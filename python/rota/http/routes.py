@@ -131,9 +131,19 @@ def groups(subject: Subject, query: Query) -> Answer:
 
 def _whole(query: Query, name: str, highest: int) -> int:
     text = query.get(name, [str(highest)])[-1]
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= highest):
+    number = whole(text, highest)
+    if not number:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "BadParameter", f"{name} is `{text[:80]}`: give 1 to {highest}")
-    return int(text)
+    return number
+
+
+def whole(text: str, highest: int) -> int | None:
+    """The whole number of a text, however long that is; None if it is none, or above `highest`."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    digits = text.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= len(str(highest)) else highest + 1
+    return number if number <= highest else None
 
 
 def group(subject: Subject, group_id: str) -> Answer:
@@ -197,6 +207,14 @@ READING = "GET, HEAD"
 CONTROLS = "/control/"
 
 
+def path_of(target: str) -> str:
+    """The path of a request target; all of one that cannot be read, at which nothing is."""
+    try:
+        return urlsplit(target).path
+    except ValueError:
+        return target
+
+
 def is_known(path: str) -> bool:
     """Whether something is shown at a path."""
     return path in PATHS or path.startswith(GROUP)
@@ -215,7 +233,7 @@ def read_only(method: str, path: str) -> Answer:
 
 def answer_to_other(method: str, target: str) -> Answer:
     """The answer of `--http` to a method that is neither GET nor HEAD."""
-    path = urlsplit(target).path
+    path = path_of(target)
     return read_only(method, path) if is_known(path) else as_json(_nothing_at(path).facts, HTTPStatus.NOT_FOUND)
 
 
@@ -233,7 +251,7 @@ PROBES = ("/healthz", "/readyz")
 
 def answer_to_stranger(subject: Subject, target: str) -> Answer | None:
     """The answer to a client without token and certificate: the status of a probe and nothing else, or None."""
-    if urlsplit(target).path not in PROBES:
+    if path_of(target) not in PROBES:
         return None
     shown = answer(subject, target)
     return as_json({"status": json.loads(shown.body).get("status", "not ready")}, shown.status)
