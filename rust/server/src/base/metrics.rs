@@ -2,7 +2,7 @@
 //! not counted.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -34,7 +34,7 @@ pub struct Metrics {
     pub joins: Histogram,
     /// Durations from a `SyncGroup` to its answer.
     pub syncs: Histogram,
-    /// Committed partition offsets.
+    /// Committed partition offsets, without those of transactions, which count for nothing until the transaction commits.
     pub commits: u64,
     /// Errors that coordinators answered, by API and error. An answer about several partitions counts one per
     /// partition.
@@ -47,6 +47,8 @@ pub struct Metrics {
     pub fsyncs: Histogram,
     /// Waiting joins and syncs with their start in monotonic milliseconds.
     waiting: HashMap<Ticket, u64>,
+    /// Waiting commits of transactions, whose answer is that of an `OffsetCommit`.
+    transactional: HashSet<Ticket>,
 }
 
 impl Metrics {
@@ -54,6 +56,9 @@ impl Metrics {
     pub fn asked(&mut self, ticket: Ticket, request: &Request<'_>, now_ms: u64) {
         if matches!(request, Request::JoinGroup(_) | Request::SyncGroup(_)) {
             self.waiting.insert(ticket, now_ms);
+        }
+        if matches!(request, Request::TxnOffsetCommit(_)) {
+            self.transactional.insert(ticket);
         }
     }
 
@@ -71,7 +76,7 @@ impl Metrics {
                 since_ms.inspect(|since_ms| self.syncs.observe(elapsed(*since_ms, now_ms)));
                 self.refused("SyncGroup", sync.error);
             }
-            Answer::OffsetCommit(commit) => self.committed(commit.topics),
+            Answer::OffsetCommit(commit) => self.committed(ticket, commit.topics),
             Answer::LeaveGroup(leave) => {
                 self.refused("LeaveGroup", leave.error);
                 leave.members.iter().for_each(|member| self.refused("LeaveGroup", member.error));
@@ -87,10 +92,12 @@ impl Metrics {
         }
     }
 
-    fn committed(&mut self, topics: &[CommittedTopic]) {
+    fn committed(&mut self, ticket: Ticket, topics: &[CommittedTopic]) {
+        let is_transactional = self.transactional.remove(&ticket);
+        let api = if is_transactional { "TxnOffsetCommit" } else { "OffsetCommit" };
         for (_, error) in topics.iter().flat_map(|topic| &topic.partitions) {
-            self.commits += u64::from(*error == ErrorCode::None);
-            self.refused("OffsetCommit", *error);
+            self.commits += u64::from(*error == ErrorCode::None && !is_transactional);
+            self.refused(api, *error);
         }
     }
 
@@ -149,7 +156,11 @@ fn elapsed(since_ms: u64, now_ms: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use rota_core::{explain::Cause, request::SyncGroup, response::SyncAnswer};
+    use rota_core::{
+        explain::Cause,
+        request::{SyncGroup, TxnOffsetCommit},
+        response::{CommitAnswer, SyncAnswer},
+    };
 
     use super::*;
 
@@ -191,6 +202,31 @@ mod tests {
         assert_eq!(both.consumer_rebalances, BTreeMap::from([("MemberLeft", 2)]));
         assert!((both.reconciliations.sum_seconds - 6.0).abs() < 1e-9);
         assert_eq!((both.rebalances, both.sync_phases), (BTreeMap::new(), Histogram::default()));
+    }
+
+    #[test]
+    fn offsets_of_a_transaction_are_no_commits() {
+        let mut metrics = Metrics::default();
+        let request = TxnOffsetCommit {
+            version: 3,
+            group_id: Some("g"),
+            producer_id: 7,
+            producer_epoch: 0,
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            topics: &[],
+        };
+        metrics.asked(Ticket(7), &Request::TxnOffsetCommit(request), 1_000);
+        let partitions = vec![(0, ErrorCode::None), (1, ErrorCode::InvalidProducerEpoch)];
+        let topics = [CommittedTopic { name: "t".into(), topic_id: 0, partitions }];
+        for ticket in [Ticket(7), Ticket(8)] {
+            metrics.answered(ticket, &Answer::OffsetCommit(CommitAnswer { topics: &topics }), 1_000);
+        }
+        assert_eq!(metrics.commits, 1);
+        let error = "INVALID_PRODUCER_EPOCH";
+        assert_eq!(metrics.refusals, BTreeMap::from([(("OffsetCommit", error), 1), (("TxnOffsetCommit", error), 1)]));
+        assert!(metrics.transactional.is_empty());
     }
 
     #[test]
