@@ -305,7 +305,8 @@ impl SharedState {
             Err(ErrorCode::UnknownTopicOrPartition) if !self.knows_participants(partition, epoch) => Marking::Failed,
             // With a newer epoch the participant accepts no data of this transaction any more.
             Err(ErrorCode::UnknownTopicOrPartition | ErrorCode::InvalidProducerEpoch) => Marking::Gone,
-            Err(ErrorCode::TransactionCoordinatorFenced) => Marking::Fenced,
+            // Without a cluster no other coordinator can have sent that epoch: a marker of the wire had it.
+            Err(ErrorCode::TransactionCoordinatorFenced) if self.topics.shared().is_some() => Marking::Fenced,
             Err(_) => Marking::Failed,
         }
     }

@@ -507,6 +507,28 @@ fn markers_of_the_wire_end_transactions_in_partitions() {
     assert!(none.markers.is_empty());
 }
 
+/// A client with the right to write markers can give one any epoch. Then the marker of this coordinator is refused, and
+/// its transaction stays decided; those of other ids go on.
+#[test]
+fn a_marker_of_the_wire_with_a_greater_epoch_holds_up_its_own_transaction_only() {
+    let mut scene = scene();
+    // Both are in one partition of the transaction log.
+    let (name, other) = ("pay-0", "pay-55");
+    let (producer, other_producer) = (scene.init(name).1, scene.init(other).1);
+    scene.add(name, producer, &[("t", 0)]);
+    assert_eq!(scene.produce(name, producer, 0, "one"), NONE);
+    let marker = WritableTxnMarker::default()
+        .with_producer_id(ProducerId(producer.0))
+        .with_producer_epoch(producer.1)
+        .with_coordinator_epoch(i32::MAX)
+        .with_topics(vec![WritableTxnMarkerTopic::default().with_name(topic("t")).with_partition_indexes(vec![0])]);
+    scene.ask(1, &WriteTxnMarkersRequest::default().with_markers(vec![marker]));
+    assert_eq!(scene.end(name, producer, true), NONE);
+    assert_eq!(scene.end(name, producer, true), CONCURRENT_TRANSACTIONS);
+    assert_eq!(scene.add(other, other_producer, &[("t", 0)]), [NONE]);
+    assert_eq!(scene.end(other, other_producer, true), NONE);
+}
+
 #[test]
 fn listings_are_filtered_by_a_pattern_of_the_whole_id() {
     let mut scene = scene();
