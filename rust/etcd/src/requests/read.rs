@@ -2,7 +2,7 @@
 //! the others are ranges at it.
 
 use rota_engine::{
-    HistoryId, Log, Meta, Part, PartitionId, Revision, SnapshotHead,
+    Entry, Epoch, HistoryId, Log, Meta, Nonce, Part, PartitionId, Revision, SnapshotHead,
     entry::Chunk,
     requests::{Contents, Read},
     store::Stored,
@@ -69,8 +69,18 @@ pub fn answer(read: &Read, keys: &Keys, answer: &TxnResponse) -> Result<Result<L
 
 fn owner_and_head(answer: &TxnResponse) -> Result<(Option<Part>, Option<Stored<SnapshotHead>>), Malformed> {
     let head = txn::key_at(&answer.responses, 1)?;
-    let head = head.map(|kv| Ok(Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) })).transpose()?;
+    let head =
+        head.map(|kv| Stored { value: txn::value_of(kv).unwrap_or(UNREADABLE_HEAD), revision: txn::written_at(kv) });
     Ok((txn::value_at(&answer.responses, 0)?, head))
+}
+
+/// In place of a head that rota did not write: its chunk is nowhere, so the load finds the damage. An error would have the
+/// load begin anew without end, and without a word about the reason.
+const UNREADABLE_HEAD: SnapshotHead = SnapshotHead { upto: -1, epoch: Epoch(0), chunks: 1, checksum: 0 };
+
+/// Likewise in place of an entry: with such a count it leaves a hole.
+fn unreadable_entry() -> Entry {
+    Entry { nonce: Nonce(0), epoch: Epoch(0), count: -1, bytes: Vec::new() }
 }
 
 fn range_at(answer: &TxnResponse, index: usize) -> Result<&RangeResponse, Malformed> {
@@ -152,8 +162,50 @@ impl Loading {
 
     fn add_entry(&mut self, kv: &KeyValue) -> Result<(), Malformed> {
         let base_offset = Keys::base_offset(&kv.key).ok_or(Malformed("an entry without an offset"))?;
-        let entry = Stored { value: txn::value_of(kv)?, revision: txn::written_at(kv) };
+        let value = txn::value_of(kv).unwrap_or_else(|_| unreadable_entry());
+        let entry = Stored { value, revision: txn::written_at(kv) };
         self.contents.log.entries.insert(base_offset, entry);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rota_engine::requests::read::Damage;
+
+    use super::*;
+    use crate::{
+        proto::{ResponseHeader, ResponseOp},
+        values::Value,
+    };
+
+    const READ: Read = Read { partition: PartitionId(3) };
+
+    fn page(kvs: Vec<(Bytes, Bytes)>) -> ResponseOp {
+        let kvs = kvs.into_iter().map(|(key, value)| KeyValue { key, value, ..KeyValue::default() }).collect();
+        ResponseOp { response: Some(OpAnswer::Range(RangeResponse { kvs, ..RangeResponse::default() })) }
+    }
+
+    /// What is loaded from this head and these entries, of one offset each.
+    fn loaded(keys: &Keys, head: Option<Bytes>, entries: Vec<Bytes>) -> Log {
+        let head = head.map(|value| (keys.head(READ.partition), value));
+        let entries = entries.into_iter().zip(0..).map(|(value, offset)| (keys.entry(READ.partition, offset), value));
+        let responses =
+            vec![page(Vec::new()), page(head.into_iter().collect()), page(Vec::new()), page(entries.collect())];
+        let header = Some(ResponseHeader { revision: 9, ..ResponseHeader::default() });
+        let told = TxnResponse { header, succeeded: true, responses, ..TxnResponse::default() };
+        answer(&READ, keys, &told).unwrap().expect("it is of this history").contents.log
+    }
+
+    #[test]
+    fn a_value_that_rota_did_not_write_is_damage_of_its_partition() {
+        let keys = Keys::new("/rota");
+        let entry = Entry { nonce: Nonce(7), epoch: Epoch(1), count: 1, bytes: vec![1] }.encode();
+        let other = Bytes::from_static(b"\xff of another program");
+        assert_eq!(loaded(&keys, None, vec![entry.clone(), entry.clone()]).end(), Ok(2));
+        assert_eq!(loaded(&keys, None, vec![entry.clone(), other.clone()]).end(), Err(Damage::Hole(1)));
+        assert_eq!(loaded(&keys, None, vec![other.clone(), entry]).end(), Err(Damage::Hole(0)));
+        assert_eq!(loaded(&keys, Some(other), Vec::new()).snapshot(), Err(Damage::ChunkMissing(0)));
     }
 }
