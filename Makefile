@@ -60,7 +60,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-space bench-availability chaos bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-space bench-availability chaos bench-assign bench-growth bench-churn bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

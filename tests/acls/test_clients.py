@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import aiokafka
@@ -16,6 +15,7 @@ import kafka.errors
 import pytest
 
 import rota
+from tests.clients.eventually import eventually
 
 WITHIN_S = 60
 GROUP, TOPIC = "shipping", "orders"
@@ -36,16 +36,6 @@ def server() -> Iterator[rota.Server]:
         assert server.panics == 0
 
 
-def until(found: Callable[[], Any], what: str) -> Any:
-    """What `found` returns as soon as that is something."""
-    end = time.monotonic() + WITHIN_S
-    while time.monotonic() < end:
-        result = found()
-        if result:
-            return result
-    raise AssertionError(f"not within {WITHIN_S} s: {what}")
-
-
 @pytest.mark.parametrize(
     ("denied", "code"),
     [
@@ -61,7 +51,7 @@ def test_librdkafka_is_denied_a_topic_or_a_group_while_it_reads(
     own = {"group.id": GROUP, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer(server.client_config("librdkafka") | own | config)
     consumer.subscribe([TOPIC])
-    message = until(lambda: consumer.poll(0.1), "the first message")
+    message = eventually(lambda: consumer.poll(0.1), WITHIN_S, "the first message")
     assert message.value() == b"1", message.error()
     server.set_acls([*ALLOWED, denied])
     if denied == DENIED_GROUP:
@@ -69,7 +59,7 @@ def test_librdkafka_is_denied_a_topic_or_a_group_while_it_reads(
             consumer.commit(asynchronous=False)
         assert raised.value.args[0].code() == code
     else:
-        failed = until(lambda: consumer.poll(0.1), "an error")
+        failed = eventually(lambda: consumer.poll(0.1), WITHIN_S, "an error")
         assert failed.error() is not None
         assert failed.error().code() == code
     assert any("Principal = User:ana is Denied operation = READ" in line for line in server.denied_requests())
@@ -139,14 +129,14 @@ def test_librdkafka_manages_acls(server: rota.Server) -> None:
 def test_kafka_python_raises_for_a_topic_and_a_group(server: rota.Server) -> None:
     config = server.client_config("kafka-python") | {"group_id": GROUP, "auto_offset_reset": "earliest"}
     consumer = kafka.KafkaConsumer(TOPIC, **config)
-    found = until(lambda: consumer.poll(timeout_ms=100), "the first message")
+    found = eventually(lambda: consumer.poll(timeout_ms=100), WITHIN_S, "the first message")
     assert [message.value for messages in found.values() for message in messages] == [b"1"]
     server.set_acls([*ALLOWED, DENIED_GROUP])
     with pytest.raises(kafka.errors.GroupAuthorizationFailedError):
         consumer.commit()
     server.set_acls([*ALLOWED, DENIED_TOPIC])
     with pytest.raises(kafka.errors.TopicAuthorizationFailedError):
-        until(lambda: consumer.poll(timeout_ms=100), "an error")
+        eventually(lambda: consumer.poll(timeout_ms=100), WITHIN_S, "an error")
     server.set_acls(ALLOWED)
     consumer.close()
 

@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 import rota.assign
 from rota.model import assignors as naive
 from rota.model.assignors import Partition
+from tests.assign.differential import matters
 from tests.assign.groups import Group, groups, owners_of, worth
 
 MANY = settings(max_examples=120, deadline=None)
 SOME = settings(max_examples=300, deadline=None)
-
-
-def matters(group: Group) -> bool:
-    which = naive.assignable(group.members, group.partitions)
-    return naive.racks_matter(group.members, list(group.members), which, group.racks)
 
 
 @MANY

@@ -26,29 +26,13 @@ def test_the_core_imports_from_its_own_layer_and_from_lower_ones() -> None:
     assert modules.upward_imports(modules.graph(sources), layers) == []
 
 
-def test_the_engines_protocol_imports_from_its_own_layer_and_from_lower_ones() -> None:
-    sources = modules.sources(ENGINE)
-    layers = modules.declared_layers(sources[""])
-    assert len(layers) == 5
-    imports = modules.graph(sources)
-    assert modules.upward_imports(imports, layers) == []
-    assert modules.circles(modules.without_parents(imports)) == []
-
-
-@pytest.mark.parametrize(("crate", "count"), [("rust/etcd", 10), ("rust/postgres", 10), ("rust/contract", 3)])
-def test_engines_import_from_their_own_layer_and_from_lower_ones(crate: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("crate", "count"), [(ENGINE, 5), (TXN, 4), ("rust/etcd", 10), ("rust/postgres", 10), ("rust/contract", 3)]
+)
+def test_a_crate_imports_from_its_own_layer_and_from_lower_ones(crate: str, count: int) -> None:
     sources = modules.sources(crate)
     layers = modules.declared_layers(sources[""])
     assert len(layers) == count
-    imports = modules.graph(sources)
-    assert modules.upward_imports(imports, layers) == []
-    assert modules.circles(modules.without_parents(imports)) == []
-
-
-def test_the_transactions_coordinator_imports_from_its_own_layer_and_from_lower_ones() -> None:
-    sources = modules.sources(TXN)
-    layers = modules.declared_layers(sources[""])
-    assert len(layers) == 4
     imports = modules.graph(sources)
     assert modules.upward_imports(imports, layers) == []
     assert modules.circles(modules.without_parents(imports)) == []

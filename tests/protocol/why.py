@@ -26,7 +26,6 @@ class Rule:
         return all(re.fullmatch(pattern, text) for pattern, text in pairs)
 
 
-VALIDATED = "SyncGroup|Heartbeat|OffsetCommit"
 LOST = ".*(instance id nobody has|pending id.*instance id).*"
 
 RULES = [

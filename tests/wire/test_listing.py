@@ -5,7 +5,6 @@ from __future__ import annotations
 from harness.raw import DESCRIBE_GROUPS, LIST_GROUPS, Connection, Member, blob, compact, frame, i16, i32, string, varint
 
 Address = tuple[str, int]
-MISSING_GROUP_V5 = i16(0) + compact("missing") + compact("Dead") + varint(1) * 3
 
 
 def test_groups_of_all_partitions_are_listed(address: Address) -> None:

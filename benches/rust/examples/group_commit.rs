@@ -1,5 +1,5 @@
 //! How to make one small append to each of 1, 16 or 50 partitions durable: figures for
-//! `docs/decisions/002-group-commit.md`. `cargo run --release -p rota-benches --example group_commit -- [DIR] [SECONDS]`
+//! `docs/decisions/0002-group-commit.md`. `cargo run --release -p rota-benches --example group_commit -- [DIR] [SECONDS]`
 //!
 //! Every way is run in turn, several rounds, so that a drift of the disk meets all of them.
 

@@ -24,7 +24,6 @@ RESOLVED_WITHIN_S = 0.25
 TIMER_S = 0.06
 GROUP_RESOURCE, SET = 32, 0
 TOPIC_EXISTS = 36
-WITHOUT_MEMBER = 8
 Partitions = list[tuple[str, list[int]]]
 
 

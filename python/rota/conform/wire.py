@@ -22,7 +22,6 @@ FRAME_BYTES_MAX = 16 << 20
 RECEIVED_BYTES = 65_536
 #: how a TLS listener answers plaintext
 TLS_ALERT = b"\x15\x03"
-EXCHANGES_MAX = 200
 #: no wait is longer in one piece, so that an interrupted run ends
 SLICE_S = 0.2
 

@@ -9,7 +9,7 @@ use crate::{
     balance,
     certify::Violation,
     claims::Claims,
-    embedded::{self, EmbeddedError, Subscription},
+    embedded::Subscription,
     problem::{NOBODY, Problem, ProblemError, Racks, Scratch},
     range, roundrobin,
     user_data::{Remembered, decode_cooperative_sticky, decode_sticky},
@@ -119,8 +119,6 @@ pub enum InputError {
     RackCount { topic: String, found: usize, partitions: i64 },
     /// A member subscribes to a topic that the server does not know.
     UnknownTopic { member: String, topic: String },
-    /// A member's metadata is not a subscription.
-    Metadata { member: String, error: EmbeddedError },
     /// There are more partitions than a plan by name may have.
     TooManyPartitions { partitions: u64 },
     /// More than 2^32 - 3 members or subscriptions.
@@ -147,9 +145,6 @@ impl fmt::Display for InputError {
             InputError::UnknownTopic { member, topic } => {
                 write!(f, "member `{member}` subscribes to topic `{topic}`, which does not exist")
             }
-            InputError::Metadata { member, error } => {
-                write!(f, "the metadata of member `{member}` is no subscription: {error}")
-            }
             InputError::TooManyPartitions { partitions } => {
                 write!(f, "the topics have {partitions} partitions together: by name there may be {PARTITIONS_MAX}")
             }
@@ -159,16 +154,6 @@ impl fmt::Display for InputError {
 }
 
 impl std::error::Error for InputError {}
-
-/// Decodes the members' join metadata. The error names the first member whose metadata cannot be decoded.
-pub fn read_subscriptions<'a>(
-    metadata: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Vec<Subscription>, InputError> {
-    let read = |(member, bytes): (&str, &[u8])| {
-        embedded::decode_subscription(bytes).map_err(|error| InputError::Metadata { member: member.to_owned(), error })
-    };
-    metadata.into_iter().map(read).collect()
-}
 
 /// Compares strings in Java's order: by UTF-16 code units.
 fn java_order(one: &str, other: &str) -> Ordering {

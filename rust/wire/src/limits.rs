@@ -12,6 +12,3 @@ pub const STRING_BYTES_MAX: usize = 0x7fff;
 /// Maximum bytes of a client id or group instance id: `-` and a UUID are appended to make a member id, which must be a
 /// legal string.
 pub const ID_PREFIX_BYTES_MAX: usize = STRING_BYTES_MAX - 37;
-
-/// The default of `socket.request.max.bytes`.
-pub const REQUEST_BYTES_MAX: usize = 104_857_600;

@@ -161,52 +161,14 @@ impl SharedState {
 
     /// Creates the state over a data directory.
     pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<SharedState, ServerError> {
-        let (owners, wakers) = owners_and_wakers(&settings, &place);
-        let log = data.offsets_log(&settings, &owners, clock.clone())?;
-        let topics = TopicTable::in_data_dir(
-            &data,
-            settings.topics(),
-            Arc::clone(&owners),
-            wakers.clone(),
-            &mut RandomBits::default(),
-        )?;
-        let group_configs = Arc::new(GroupConfigs::in_data_dir(&data)?);
-        let transactions = Arc::new(Transactions::none(wakers.len()));
-        let (markers, told) = (Queues::of(wakers.len()), Queues::of(wakers.len()));
-        let (controls, outages) = (Controls::default(), Outages::of(place.nodes as usize));
-        let (changes, panics) = (Arc::default(), AtomicU64::new(0));
-        let (trace, journal, data) = (None, None, Some(data));
-        Ok(SharedState {
-            settings,
-            place,
-            clock,
-            owners,
-            topics,
-            group_configs,
-            log,
-            transactions,
-            markers,
-            held_markers: HeldMarkers::default(),
-            told,
-            serves_transactions: false,
-            controls,
-            outages,
-            changes,
-            panics,
-            wakers,
-            trace,
-            journal,
-            data,
-            cluster: None,
-            peers: None,
-            tls: RwLock::default(),
-            users: UserStore::default(),
-            refusals: Refusals::default(),
-            reauthentications: AtomicU64::new(0),
-            acls: None,
-            denials: Arc::default(),
-            mapping: MappingRules::default(),
-        })
+        let mut state = SharedState::new(settings, place, clock);
+        let (owners, wakers) = (Arc::clone(&state.owners), state.wakers.clone());
+        state.log = data.offsets_log(&state.settings, &owners, state.clock.clone())?;
+        let random = &mut RandomBits::default();
+        state.topics = TopicTable::in_data_dir(&data, state.settings.topics(), owners, wakers, random)?;
+        state.group_configs = Arc::new(GroupConfigs::in_data_dir(&data)?);
+        state.data = Some(data);
+        Ok(state)
     }
 
     /// Serves transactions, with what is in the data directory or in the engine of the cluster. A server with a read-only

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Figures, Options, Report, faults::Kind, faults_of, run};
+use super::{Figures, Options, Report, faults_of, run};
 
 /// The results of many worlds.
 #[derive(Clone, Debug, Default)]
@@ -47,12 +47,6 @@ impl Total {
         add_counts(&mut all.struck, &more.struck);
         add_counts(&mut all.effective, &more.effective);
         add_counts(&mut all.looked, &more.looked);
-    }
-
-    /// Returns the kinds of faults without any effect.
-    pub fn without_effect(&self) -> Vec<Kind> {
-        let none = |kind: &Kind| !self.figures.effective.contains_key(kind);
-        Kind::ALL.iter().copied().filter(none).collect()
     }
 }
 
