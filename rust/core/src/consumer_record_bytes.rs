@@ -286,7 +286,11 @@ fn read_subscription(reader: &mut Reader<'_>) -> Result<SubscriptionValue, Recor
     let rack_id = reader.either_nullable_string(true, "rack id")?;
     let client_id = reader.either_string(true, "client id")?;
     let client_host = reader.either_string(true, "client host")?;
-    let topic_names = read_list(reader, "topic names", |reader| reader.either_string(true, "topic name"))?;
+    let mut topic_names: Vec<Arc<str>> =
+        read_list(reader, "topic names", |reader| reader.either_string(true, "topic name"))?;
+    // They are looked up by search. Kafka writes them in this order, too.
+    topic_names.sort_unstable();
+    topic_names.dedup();
     let topic_regex = reader.either_nullable_string(true, "topic pattern")?;
     let rebalance_timeout_ms = reader.i32("rebalance timeout")?;
     let server_assignor = reader.either_nullable_string(true, "server assignor")?;

@@ -1,6 +1,9 @@
 //! `DeleteGroups` and `OffsetDelete` (docs/protocol.md §12.3, §12.4): tombstones, and the requests that wait for them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     coordinator::Coordinator,
@@ -57,11 +60,16 @@ impl Coordinator {
             return answer_offset_delete_error(step, ticket, ErrorCode::NonEmptyGroup);
         }
         let in_log = self.offsets_in_log(&group_id);
+        let is_subscribed = |topic: &str| {
+            group.is_some_and(|group| group.subscribes(topic))
+                || consumer_group.is_some_and(|group| group.subscribes_to(topic))
+        };
+        // A request may name a topic many times, and the members are looked at for each name.
+        let mut known: BTreeMap<&str, bool> = BTreeMap::new();
         let mut doomed = BTreeSet::new();
         let mut results = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
-            let subscribes = group.is_some_and(|group| group.subscribes(topic.name))
-                || consumer_group.is_some_and(|group| group.subscribes_to(topic.name));
+            let subscribes = *known.entry(topic.name).or_insert_with(|| is_subscribed(topic.name));
             let error = if subscribes { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
             if error == ErrorCode::None {
                 let name: Arc<str> = topic.name.into();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     effects::{AppendId, Moment, Step},
-    history::{Departed, Departure, Rebalance},
+    history::{Departed, Departure, Rebalance, kept_reason},
     ids,
     joining_order::JoiningOrder,
     member_id::MemberId,
@@ -423,7 +423,7 @@ impl Group {
         if rebalance.departures.len() >= kept.max(1) as usize {
             rebalance.departures.remove(0);
         }
-        rebalance.departures.push(Departure { member_id, how, reason: reason.into(), at_ms: now.mono_ms });
+        rebalance.departures.push(Departure { member_id, how, reason: kept_reason(reason), at_ms: now.mono_ms });
     }
 
     /// Returns the group without members as a record: new, or empty again (§14).

@@ -233,6 +233,15 @@ pub struct Trigger {
     pub reason: Arc<str>,
 }
 
+/// The longest reason that is kept, in characters: that of Kafka's client, which cuts longer ones.
+const REASON_MAX_CHARS: usize = 255;
+
+/// What is kept of a client's reason.
+pub(crate) fn kept_reason(reason: &str) -> Arc<str> {
+    let end = reason.char_indices().nth(REASON_MAX_CHARS).map_or(reason.len(), |(at, _)| at);
+    reason[..end].into()
+}
+
 impl Trigger {
     /// An event without a reason.
     pub fn new(cause: Cause, member_id: &Arc<str>) -> Trigger {

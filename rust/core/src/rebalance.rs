@@ -8,7 +8,7 @@ use crate::{
     embedded,
     error::ErrorCode,
     group::{Group, GroupHandle, InitialDelay, Member, MemberHandle, ParkedJoin},
-    history::{Cause, Departed, Rebalance, Trigger, remember},
+    history::{Cause, Departed, Rebalance, Trigger, kept_reason, remember},
     in_flight::Purpose,
     operations::Operation,
     records::Record,
@@ -70,7 +70,7 @@ impl Coordinator {
     ) {
         let kept = self.config.rebalance_history;
         let group = &mut self.groups[handle];
-        let trigger = Trigger { cause, member_id: Arc::clone(member_id), reason: reason.into() };
+        let trigger = Trigger { cause, member_id: Arc::clone(member_id), reason: kept_reason(reason) };
         let rebalance = Rebalance::beginning(step.now, &trigger, group.generation);
         step.sink.rebalance(&group.id, Moment::Began, &rebalance);
         remember(&mut group.rebalances, kept, rebalance);

@@ -131,6 +131,11 @@ impl Coordinator {
         self.cleaner = Cleaner { deadline: Some(self.purgatory.watch(deadline, &[], Operation::Cleaner)), at: None };
     }
 
+    /// The groups with an offset, or with the record of a classic group, in an append in flight.
+    pub(crate) fn groups_in_flight(&self) -> BTreeSet<&str> {
+        Busy::of(self).groups
+    }
+
     /// One step of a run. What is found goes when its tombstones are durable; if they fail, the next run finds it again.
     pub(crate) fn clean(&mut self, step: &mut Step<'_>) {
         let mut at = self.cleaner.at.take();

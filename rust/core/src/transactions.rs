@@ -66,7 +66,8 @@ impl Coordinator {
             return Ok(());
         }
         if let Some(group) = self.find_consumer_group(group_id) {
-            return group.check_transactional_commit(request);
+            let topic_id = |topic: &str| self.topics.get(topic).map(|topic| topic.topic_id);
+            return group.check_transactional_commit(request, topic_id);
         }
         let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
             return match (anonymous, request.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND) {

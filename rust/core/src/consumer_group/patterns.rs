@@ -77,7 +77,7 @@ impl ConsumerGroup {
 
     /// Whether a member subscribes to the topic, by name or by pattern.
     pub fn is_subscribed(&self, value: &SubscriptionValue, topic: &str) -> bool {
-        value.topic_names.iter().any(|name| **name == *topic)
+        value.topic_names.binary_search_by(|name| (**name).cmp(topic)).is_ok()
             || self.pattern_topics(value).binary_search_by(|name| (**name).cmp(topic)).is_ok()
     }
 

@@ -1,7 +1,10 @@
 //! Classic members in a consumer group: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup (docs/consumer-protocol.md
 //! §18). They join as a member does by a heartbeat; the answers show the member epoch as the generation.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     checks::JOIN,
@@ -22,7 +25,7 @@ use crate::{
     embedded::Subscription,
     error::ErrorCode,
     group::distinct,
-    history::{Cause, Trigger},
+    history::{Cause, Trigger, kept_reason},
     operations::{DeferredJoin, Operation},
     records::{ClassicMemberValue, SubscriptionValue},
     request::{
@@ -91,9 +94,15 @@ impl Coordinator {
             return Err(ErrorCode::GroupMaxSizeReached);
         }
         let offers = distinct(request.protocols);
-        let others: Vec<&ClassicMemberValue> =
-            group.members().filter_map(|(_, _, value)| value.classic.as_ref()).collect();
-        let is_common = |name: &str| others.iter().all(|other| other.protocols.iter().any(|(own, _)| **own == *name));
+        let others = || group.members().filter_map(|(_, _, value)| value.classic.as_ref());
+        // How many have each protocol: requests and members may have many.
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for other in others() {
+            let names: BTreeSet<&str> = other.protocols.iter().map(|(name, _)| &**name).collect();
+            names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+        }
+        let count = others().count();
+        let is_common = |name: &str| counts.get(name).copied().unwrap_or_default() == count;
         if request.protocol_type != CONSUMER || !offers.iter().any(|offer| is_common(offer.name)) {
             return Err(ErrorCode::InconsistentGroupProtocol);
         }
@@ -297,7 +306,7 @@ impl Coordinator {
             let left = group.leaver_by_identity(identity);
             let error = left.as_ref().err().copied().unwrap_or(ErrorCode::None);
             if let Ok(member_id) = left {
-                let reason = identity.reason.unwrap_or_default().into();
+                let reason = kept_reason(identity.reason.unwrap_or_default());
                 trigger.get_or_insert_with(|| Trigger { reason, ..Trigger::new(Cause::MemberLeft, &member_id) });
                 gone.insert(member_id);
             }

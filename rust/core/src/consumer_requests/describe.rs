@@ -93,9 +93,12 @@ impl Coordinator {
 
     /// Ends the groups that have neither members nor offsets, at the end of a run of the cleaner.
     pub(crate) fn end_idle_consumer_groups(&mut self, step: &mut Step<'_>) {
+        let busy = self.groups_in_flight();
         let is_idle = |(id, group): &(&Arc<str>, &ConsumerGroup)| {
             let has_offsets = self.find_group(id).is_some_and(|handle| !self.groups[handle].offsets.is_empty());
-            group.write.is_none() && group.state() == GroupState::Empty && !has_offsets
+            // Those of an open transaction may count later, and so may those in flight.
+            let may_have = self.pending_offsets.has_group(id) || busy.contains(&***id);
+            group.write.is_none() && group.state() == GroupState::Empty && !has_offsets && !may_have
         };
         let idle = self.consumer_groups.iter().filter(is_idle);
         let idle: Vec<Arc<str>> = idle.take(ENDED_AT_ONCE).map(|(id, _)| Arc::clone(id)).collect();

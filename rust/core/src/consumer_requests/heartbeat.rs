@@ -151,7 +151,7 @@ impl Coordinator {
             && !group.patterns_are_due(group.resolved_ms(), step.now.wall_ms);
         let Some((id, member)) = group.member_entry(request.member_id).filter(|_| settled) else { return false };
         let (Some(session), Some(subscription)) = (member.session, &member.subscription) else { return false };
-        let quiet = request.member_epoch > JOIN
+        let quiet = !checks::is_full(request)
             && request.member_epoch == group.target_epoch()
             && member.is_reconciled(group.target_epoch())
             && request.subscribed_topic_names.is_none()

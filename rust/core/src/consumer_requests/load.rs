@@ -124,7 +124,8 @@ impl Coordinator {
         let Some(handle) = self.find_group(group_id) else { return };
         let group = &self.groups[handle];
         let is_bare = group.protocol_type.is_none() && group.joined.is_empty() && group.pending.is_empty();
-        if is_bare && group.offsets.is_empty() && group.deleting.is_none() && group.creating.is_none() {
+        let is_idle = group.deleting.is_none() && group.creating.is_none() && !self.pending_offsets.has_group(group_id);
+        if is_bare && group.offsets.is_empty() && is_idle {
             self.groups.release(handle);
             self.group_ids.remove(group_id);
         }

@@ -4,38 +4,65 @@ use crate::{
     consumer_group::group::{ConsumerGroup, ConsumerMember},
     coordinator::Coordinator,
     error::ErrorCode,
-    request::{ConsumerOffsetFetch, OffsetCommit, TxnOffsetCommit},
+    request::{CommitTopic, ConsumerOffsetFetch, OffsetCommit, TxnOffsetCommit},
 };
 
 /// The first version of `OffsetCommit` that members of the consumer protocol may use.
 const FIRST_COMMIT_VERSION: i16 = 9;
+/// The first version of `TxnOffsetCommit` that has an error for a member epoch.
+const FIRST_VERSION_WITH_STALE_MEMBER_EPOCH: i16 = 6;
 
 impl ConsumerGroup {
-    /// Who may commit what. INVARIANT: C11. With the current epoch a member commits for any partition; with an older
-    /// one for those that it has held since then, and one other partition refuses the whole request.
+    /// Who may commit what.
     pub fn check_commit(
         &self,
         request: &OffsetCommit<'_>,
         topic_id: impl Fn(&str) -> Option<u128>,
     ) -> Result<(), ErrorCode> {
-        if request.generation < 0 && self.is_empty() {
+        let is_consumer = self.member(request.member_id).is_some_and(|member| !member.is_classic());
+        if is_consumer && request.version < FIRST_COMMIT_VERSION {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        self.check_committer(request.member_id, request.generation, request.topics, topic_id)
+    }
+
+    /// Who may commit what in a transaction: the same, with the error of a generation in older versions.
+    pub fn check_transactional_commit(
+        &self,
+        request: &TxnOffsetCommit<'_>,
+        topic_id: impl Fn(&str) -> Option<u128>,
+    ) -> Result<(), ErrorCode> {
+        let checked = self.check_committer(request.member_id, request.generation, request.topics, topic_id);
+        let is_old = request.version < FIRST_VERSION_WITH_STALE_MEMBER_EPOCH;
+        checked.map_err(|error| match error {
+            ErrorCode::StaleMemberEpoch if is_old => ErrorCode::IllegalGeneration,
+            error => error,
+        })
+    }
+
+    /// INVARIANT: C11. With the current epoch a member commits for any partition; with an older one for those that it has
+    /// held since then, and one other partition refuses the whole request.
+    fn check_committer(
+        &self,
+        member_id: &str,
+        sent: i32,
+        topics: &[CommitTopic<'_>],
+        topic_id: impl Fn(&str) -> Option<u128>,
+    ) -> Result<(), ErrorCode> {
+        if sent < 0 && self.is_empty() {
             return Ok(());
         }
-        let member = self.member(request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
-        let (sent, epoch) = (request.generation, member.epoch());
-        if member.subscription.as_ref().is_some_and(|value| value.classic.is_some()) {
+        let member = self.member(member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        let epoch = member.epoch();
+        if member.is_classic() {
             return if sent == epoch { Ok(()) } else { Err(ErrorCode::IllegalGeneration) };
-        }
-        if request.version < FIRST_COMMIT_VERSION {
-            return Err(ErrorCode::UnsupportedVersion);
         }
         let holds = |topic: &str, topic_id_sent: u128, index: i32| {
             let topic_id = topic_id(topic).unwrap_or(topic_id_sent);
             granted_at(member, topic_id, index).is_some_and(|granted| granted <= sent)
         };
         let held_since = || {
-            let mut topics = request.topics.iter();
-            topics.all(|topic| {
+            topics.iter().all(|topic| {
                 topic.partitions.iter().all(|partition| holds(topic.name, topic.topic_id, partition.index))
             })
         };
@@ -44,13 +71,6 @@ impl ConsumerGroup {
         } else {
             Err(ErrorCode::StaleMemberEpoch)
         }
-    }
-
-    /// Who may commit in a transaction: a member with its current epoch. Another epoch is refused as a generation would
-    /// be, unlike in a plain commit.
-    pub fn check_transactional_commit(&self, request: &TxnOffsetCommit<'_>) -> Result<(), ErrorCode> {
-        let member = self.member(request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
-        if member.epoch() == request.generation { Ok(()) } else { Err(ErrorCode::IllegalGeneration) }
     }
 
     /// Who may read offsets.

@@ -3,12 +3,12 @@
 use rota_core::{
     Request,
     consumer_group::config::{ConsumerConfig, GroupSettings, Timing},
-    request::ConsumerGroupDescribe,
+    request::{CommitPartition, CommitTopic, ConsumerGroupDescribe, OffsetCommit, WriteTxnMarker},
 };
 
 use crate::{
     classic::FOO,
-    offsets::commit,
+    offsets::{commit, commit_in_transaction},
     scene::{Scene, beat, join, settings},
 };
 
@@ -118,4 +118,50 @@ fn a_group_without_members_ends_with_a_run_of_the_cleaner_unless_it_has_offsets(
         g.pass(700_000);
         assert_eq!(g.state() == "none", !has_offsets, "{}", g.state());
     }
+}
+
+/// Its offsets count once the transaction commits, whether the cleaner has run before or not.
+#[test]
+fn a_group_whose_offsets_a_transaction_has_yet_to_decide_does_not_end() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    assert_eq!(commit_in_transaction(&mut g, 5, ("m1", None, 2), "foo"), "0");
+    assert_eq!(g.send(&beat("m1", -1)), "-1 -");
+    g.pass(700_000);
+    assert_eq!(g.state(), "Empty G3 T3");
+    let marker = WriteTxnMarker {
+        producer_id: 7,
+        producer_epoch: 0,
+        coordinator_epoch: 0,
+        is_commit: true,
+        transactional_id: None,
+    };
+    assert_eq!(g.ask(Request::WriteTxnMarker(marker)), "0");
+    g.pass(700_000);
+    assert_eq!((g.state().as_str(), g.coordinator.offset_count()), ("Empty G3 T3", 1));
+}
+
+#[test]
+fn a_group_with_a_commit_in_flight_does_not_end() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    assert_eq!(g.send(&beat("m1", -1)), "-1 -");
+    let commit = OffsetCommit {
+        version: 9,
+        group_id: Some("g"),
+        generation: -1,
+        member_id: "",
+        instance_id: None,
+        retention_time_ms: None,
+        topics: &[CommitTopic {
+            name: "foo",
+            topic_id: 0,
+            partitions: &[CommitPartition { index: 0, offset: 1, leader_epoch: -1, metadata: None }],
+        }],
+    };
+    g.now_ms += 600_001;
+    let ticket = g.submit(Request::OffsetCommit(commit));
+    g.tick();
+    assert_eq!(g.effects.answers[&ticket], "0");
+    assert_eq!((g.state().as_str(), g.coordinator.offset_count()), ("Empty G3 T3", 1));
 }

@@ -178,6 +178,10 @@ fn the_first_member_of_a_request_that_left_and_its_reason_are_the_cause() {
     assert_eq!(g.ask(Request::LeaveGroup(leave)), "0: 25 0 0");
     let last = explained(&g).rebalances.pop().unwrap();
     assert_eq!((last.cause, &*last.member_id, &*last.reason), (Cause::MemberLeft, "m2", "scaled down"));
+    let long = "\u{e4}".repeat(1_000);
+    let leave = LeaveGroup { version: 5, group_id: Some("g"), members: &[leaver("m3", &long)] };
+    assert_eq!(g.ask(Request::LeaveGroup(leave)), "0: 0");
+    assert_eq!(&*explained(&g).rebalances.pop().unwrap().reason, "\u{e4}".repeat(255));
 }
 
 #[test]

@@ -43,16 +43,21 @@ pub fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> 
     }))
 }
 
-fn commit_in_transaction(g: &mut Scene, member_id: &str, generation: i32) -> String {
+pub fn commit_in_transaction(
+    g: &mut Scene,
+    version: i16,
+    (member_id, instance_id, generation): (&str, Option<&str>, i32),
+    topic: &str,
+) -> String {
     g.ask(Request::TxnOffsetCommit(TxnOffsetCommit {
-        version: 5,
+        version,
         group_id: Some("g"),
         producer_id: 7,
         producer_epoch: 0,
         generation,
         member_id,
-        instance_id: None,
-        topics: TOPIC,
+        instance_id,
+        topics: &[CommitTopic { name: topic, topic_id: 0, partitions: PARTITION }],
     }))
 }
 
@@ -101,16 +106,45 @@ fn who_is_no_member_commits_to_a_group_without_members_and_without_an_epoch() {
     assert_eq!(commit(&mut g, 9, "", -1), code(ErrorCode::None));
 }
 
+/// As Apache Kafka 4.4.0 answers these commits.
 #[test]
-fn a_transaction_commits_with_the_current_epoch_only() {
+fn a_transaction_commits_with_an_epoch_since_which_the_member_holds_the_partition() {
     let mut g = at_its_second_epoch();
-    for (member_id, epoch, error) in [
-        ("m1", 3, ErrorCode::None),
-        ("m1", 2, ErrorCode::IllegalGeneration),
-        ("m1", 4, ErrorCode::IllegalGeneration),
-        ("other", 3, ErrorCode::UnknownMemberId),
+    for (member_id, epoch, topic, before_v6, from_v6) in [
+        ("m1", 3, "foo", ErrorCode::None, ErrorCode::None),
+        ("m1", 3, "one", ErrorCode::None, ErrorCode::None),
+        ("m1", 2, "foo", ErrorCode::None, ErrorCode::None),
+        ("m1", 2, "one", ErrorCode::IllegalGeneration, ErrorCode::StaleMemberEpoch),
+        ("m1", 1, "foo", ErrorCode::IllegalGeneration, ErrorCode::StaleMemberEpoch),
+        ("m1", 4, "foo", ErrorCode::IllegalGeneration, ErrorCode::StaleMemberEpoch),
+        ("m1", -1, "foo", ErrorCode::IllegalGeneration, ErrorCode::StaleMemberEpoch),
+        ("other", 3, "foo", ErrorCode::UnknownMemberId, ErrorCode::UnknownMemberId),
+        ("", -1, "foo", ErrorCode::None, ErrorCode::None),
     ] {
-        assert_eq!(commit_in_transaction(&mut g, member_id, epoch), code(error), "{member_id} at {epoch}");
+        for (version, error) in [(3, before_v6), (5, before_v6), (6, from_v6)] {
+            let sender = (member_id, None, epoch);
+            assert_eq!(
+                commit_in_transaction(&mut g, version, sender, topic),
+                code(error),
+                "{sender:?} {topic} {version}"
+            );
+        }
+    }
+}
+
+/// As Apache Kafka 4.4.0 answers these commits.
+#[test]
+fn a_transaction_of_any_sender_without_an_epoch_commits_to_a_group_without_members() {
+    let mut g = at_its_second_epoch();
+    assert_eq!(g.send(&beat("m1", -1)), "-1 -");
+    for (sender, error) in [
+        (("", None, -1), ErrorCode::None),
+        (("", Some("i"), -1), ErrorCode::None),
+        (("other", None, -1), ErrorCode::None),
+        (("", None, 0), ErrorCode::UnknownMemberId),
+        (("other", None, 3), ErrorCode::UnknownMemberId),
+    ] {
+        assert_eq!(commit_in_transaction(&mut g, 5, sender, "foo"), code(error), "{sender:?}");
     }
 }
 

@@ -58,6 +58,19 @@ fn a_hostile_pattern_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
+fn a_full_request_that_changes_nothing_is_answered_with_the_assignment() {
+    let full = |pattern| Beat { rebalance_timeout_ms: 60_000, ..beat("m1", 2).pattern(pattern).owns("") };
+    let mut g = resolved("fo+");
+    assert_eq!(g.send(&beat("m1", 1)), "2 [foo:012345]");
+    assert_eq!(g.send(&beat("m1", 2)), "2 -");
+    assert_eq!(g.send(&full("fo+")), "2 [foo:012345]");
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", &["foo"]));
+    assert_eq!(g.send(&beat("m1", 2)), "2 -");
+    assert_eq!(g.send(&full("")), "2 [foo:012345]");
+}
+
+#[test]
 fn a_pattern_is_resolved_behind_the_join() {
     let mut g = Scene::new(settings(0));
     assert_eq!(g.send(&join_by("m1", "o.e|f.*")), "1 []");
