@@ -335,6 +335,7 @@ def servers_end_transactions(_: Path) -> None:
         with rota.Server(acls=acls) as server:
             server.create_topic(SECRET)
             assert marker_error(server) == error, acls
+            assert [line.split()[7] for line in server.denied_requests()] == ["CLUSTER_ACTION"] * (error == 31)
 
 
 def test_every_row_has_a_check() -> None:

@@ -130,6 +130,18 @@ def test_denials_are_logged_in_kafkas_words_and_not_often(server: rota.Server) -
     )
 
 
+@pytest.mark.parametrize(("rights", "bits"), [(["IDEMPOTENT_WRITE"], 0), (["IDEMPOTENT_WRITE", "DESCRIBE"], 4352)])
+def test_what_a_client_may_do_on_the_cluster_is_told_to_those_who_may_describe_it(
+    server: rota.Server, rights: list[str], bits: int
+) -> None:
+    server.set_acls([f"ALLOW User:ana * {right} CLUSTER LITERAL kafka-cluster" for right in rights])
+    with asker(server, "ana") as ana:
+        told = ana.ask("DescribeCluster", 0, {"include_cluster_authorized_operations": True})
+        assert told["cluster_authorized_operations"] == bits
+        told = ana.ask("Metadata", 9, {"topics": [], "include_cluster_authorized_operations": True})
+        assert told["cluster_authorized_operations"] == bits
+
+
 @pytest.mark.parametrize(
     ("rules", "principal"),
     [

@@ -9,7 +9,6 @@ use crate::{
     balance,
     certify::Violation,
     claims::Claims,
-    embedded::Subscription,
     problem::{NOBODY, Problem, ProblemError, Racks, Scratch},
     range, roundrobin,
     user_data::{Remembered, decode_cooperative_sticky, decode_sticky},

@@ -163,6 +163,12 @@ mod tests {
         MappingRules::read(rules).unwrap().name(subject)
     }
 
+    /// Java replaces the empty text behind a match, too (docs/departures.md).
+    #[test]
+    fn a_rule_is_applied_once_to_what_it_matches() {
+        assert_eq!(name("RULE:(.*)/u-$1/", "CN=ana").as_deref(), Some("u-CN=ana"));
+    }
+
     #[test]
     fn rules_map_as_in_kafkas_documentation() {
         let rules = "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L, \

@@ -151,7 +151,8 @@ impl FromStr for Binding {
         let binding = Binding {
             pattern,
             principal: escaped(principal)?,
-            host: host.to_owned(),
+            // A line that was written by hand may have the `%` of an address with a zone as it is.
+            host: unescaped(host).unwrap_or_else(|| host.to_owned()),
             operation: Operation::named(operation).ok_or_else(|| {
                 unknown("operation", operation, names(&mut Operation::ALL.iter().map(|word| word.name())))
             })?,
@@ -223,6 +224,13 @@ mod tests {
             let binding: Binding = line.parse().unwrap();
             assert_eq!((binding.pattern.name.as_str(), binding.line()), (name, line));
         }
+        for host in ["*", "fe80:0:0:0:0:0:0:1%eth0", "a b", "%25"] {
+            let line = format!("ALLOW User:ana {} READ GROUP LITERAL g", escaped(host));
+            let binding: Binding = line.parse().unwrap();
+            assert_eq!((binding.host.as_str(), binding.line()), (host, line));
+        }
+        let by_hand: Binding = "ALLOW User:ana fe80:0:0:0:0:0:0:1%eth0 READ GROUP LITERAL g".parse().unwrap();
+        assert_eq!(by_hand.host, "fe80:0:0:0:0:0:0:1%eth0");
     }
 
     #[test]

@@ -7,8 +7,6 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 
-use rota_security::acl::{CLUSTER_NAME, ResourceType};
-
 use super::context::{Context, Outcome};
 use crate::{base::place::Cluster, client::access::Access};
 
@@ -50,11 +48,8 @@ fn described_cluster(cluster: Cluster, access: &Access, request: &DescribeCluste
             .with_host(StrBytes::from_string(node.host))
             .with_port(node.port)
     });
-    let operations = if request.include_cluster_authorized_operations {
-        access.operations(ResourceType::Cluster, CLUSTER_NAME)
-    } else {
-        OPERATIONS_NOT_ASKED
-    };
+    let operations =
+        if request.include_cluster_authorized_operations { access.cluster_operations() } else { OPERATIONS_NOT_ASKED };
     DescribeClusterResponse::default()
         // There is no null id in this answer.
         .with_cluster_id(StrBytes::from_string(cluster.id.unwrap_or_default()))

@@ -89,6 +89,6 @@ fn restrict(response: &mut MetadataResponse, access: &Access) {
         }
     }
     if response.cluster_authorized_operations != metadata::NOT_LISTED {
-        response.cluster_authorized_operations = access.operations(ResourceType::Cluster, CLUSTER_NAME);
+        response.cluster_authorized_operations = access.cluster_operations();
     }
 }

@@ -1,7 +1,7 @@
 //! `WriteTxnMarkers` (docs/transactions.md §5).
 
 use rota_core::error::ErrorCode;
-use rota_security::acl::Operation;
+use rota_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use rota_txn::{Marker, TransactionVersion};
 use rota_wire::transactions::{MarkerBody, MarkerResults, WriteTxnMarkersBody, write_txn_markers};
 
@@ -14,7 +14,8 @@ const SECOND_PROTOCOL: i8 = 2;
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = WriteTxnMarkersBody::read(context.version(), context.body())?;
     let access = context.access();
-    if !access.allows_on_cluster(Operation::Alter) && !access.allows_on_cluster(Operation::ClusterAction) {
+    let may_alter = access.may(Operation::Alter, ResourceType::Cluster, CLUSTER_NAME);
+    if !may_alter && !access.allows_on_cluster(Operation::ClusterAction) {
         let refused = results(&body, |_| ErrorCode::ClusterAuthorizationFailed);
         return Ok(context.write(|out| write_txn_markers(out, &refused)));
     }

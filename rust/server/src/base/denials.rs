@@ -40,7 +40,7 @@ pub struct Denials {
 impl Denials {
     /// Records a denial with its line.
     pub fn record(&self, line: String) {
-        self.record_at(line, Instant::now());
+        self.record_at(printable(line), Instant::now());
     }
 
     fn record_at(&self, line: String, now: Instant) {
@@ -76,9 +76,28 @@ impl Denials {
     }
 }
 
+/// The text as one line. Clients choose the names of resources, and authorities the names of certificates.
+fn printable(line: String) -> String {
+    if !line.contains(char::is_control) {
+        return line;
+    }
+    let mut shown = String::with_capacity(line.len());
+    for char in line.chars() {
+        if char.is_control() { shown.extend(char.escape_default()) } else { shown.push(char) }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_client_chose_begins_no_line_of_its_own() {
+        let denials = Denials::default();
+        denials.record("resource = Group:LITERAL:a\nrota: all is lost\u{1b}[2J".to_owned());
+        assert_eq!(denials.take_lines(), ["resource = Group:LITERAL:a\\nrota: all is lost\\u{1b}[2J"]);
+    }
 
     #[test]
     fn equal_lines_are_apart_and_count_what_they_leave_out() {

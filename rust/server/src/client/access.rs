@@ -83,6 +83,15 @@ impl Access {
         operation_bits(resource, |operation| self.may(operation, resource, name))
     }
 
+    /// Returns the allowed operations on the cluster as bits, for a client that may describe it; 0 for another.
+    pub fn cluster_operations(&self) -> i32 {
+        if self.allows_on_cluster(Operation::Describe) {
+            self.operations(ResourceType::Cluster, CLUSTER_NAME)
+        } else {
+            0
+        }
+    }
+
     /// Splits `items` into those whose topic the client may use, and the others.
     pub fn split_topics<T>(
         &self,

@@ -539,5 +539,7 @@ fn listings_are_filtered_by_a_pattern_of_the_whole_id() {
     found.sort();
     assert_eq!((error, found), (NONE, vec!["pay-1".to_owned(), "pay-2".to_owned()]));
     assert_eq!(scene.listed_by("").1.len(), 3);
-    assert_eq!(scene.listed_by("pay-["), (INVALID_REGULAR_EXPRESSION, vec![]));
+    for refused in ["pay-[", "(?:(?:.?){300}){300}", &"a".repeat(32_767)] {
+        assert_eq!(scene.listed_by(refused), (INVALID_REGULAR_EXPRESSION, vec![]));
+    }
 }
