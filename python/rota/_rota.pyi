@@ -2498,7 +2498,7 @@ class ServerConfig:
         listen: str = "127.0.0.1:0",
         advertise: str | None = None,
         settings: dict[str, str] | None = None,
-        virtual_clock: bool = False,
+        virtual_clock: int | None = None,
         nodes: int = 1,
         data: tuple[Path, bool, bool] | None = None,
         journal: tuple[Path | None, int | None, int | None] | None = None,
@@ -2752,13 +2752,13 @@ class Server:
         """End an injection."""
     def injected(self) -> int:
         """Number of requests answered with injected errors."""
-    def pause(self, member: str, group_id: str | None = None) -> tuple[str, str]:
+    def pause(self, member: str, group_id: str | None = None) -> tuple[str, str, int]:
         """Drop the requests of a member, given by its id, or by group and instance id. Returns (group, member id).
 
         Raises ValueError for an unknown member.
         """
-    def resume(self, group_id: str, member_id: str) -> None:
-        """Resume a paused member."""
+    def resume(self, pause: int) -> None:
+        """End a pause of a member."""
     def delay_appends(self, ms: int) -> None:
         """Delay completions of appends by `ms`."""
     def abort_transaction(self, transactional_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Protocol
 from weakref import WeakSet
@@ -10,6 +11,10 @@ __all__ = ["VirtualClock"]
 
 #: A thousand years, to which no deadline can be added that a 64-bit number of milliseconds does not hold.
 LATEST_MS = 1_000 * 366 * 24 * 3_600_000
+
+
+#: Time moves in steps of at most this length: Ctrl-C ends a long way between two of them.
+STEP_MS = 6 * 3_600_000
 
 
 class Timed(Protocol):
@@ -33,6 +38,7 @@ class VirtualClock:
 
     def __init__(self) -> None:
         self._now_ms = 0
+        self._epoch_wall_ms = time.time_ns() // 1_000_000
         self._servers: WeakSet[Timed] = WeakSet()
 
     def __repr__(self) -> str:
@@ -74,9 +80,19 @@ class VirtualClock:
             for member in lapsing:
                 if member not in known:
                     raise ValueError(f"expire has {member!r} in it: no group of this clock's servers has that member")
-        self._now_ms += ms
-        for server in servers:
-            server._advance(ms, lapsing)
+        end_ms = self._now_ms + ms
+        while True:
+            step_ms = min(STEP_MS, end_ms - self._now_ms)
+            self._now_ms += step_ms
+            for server in servers:
+                server._advance(step_ms, lapsing)
+            if self._now_ms == end_ms:
+                break
+
+    @property
+    def _wall_ms(self) -> int:
+        """The time in milliseconds since 1970. Servers that begin with this clock later begin at a later time."""
+        return self._epoch_wall_ms + self._now_ms
 
     def _drive(self, server: Timed) -> None:
         self._servers.add(server)

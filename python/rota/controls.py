@@ -60,11 +60,11 @@ class Pause(Control):
     member_id  its member id.
     """
 
-    def __init__(self, inner: _rota.Server, group: str, member_id: str) -> None:
+    def __init__(self, inner: _rota.Server, group: str, member_id: str, pause: int) -> None:
         self._inner = inner
         self.group = group
         self.member_id = member_id
-        self._lasts = True
+        self._pause = pause
 
     def __repr__(self) -> str:
         return f"Pause(group={self.group!r}, member_id={self.member_id!r})"
@@ -78,9 +78,7 @@ class Pause(Control):
 
         With the last pause of a member the server listens to it again, and handles what it has sent meanwhile.
         """
-        if self._lasts:
-            self._lasts = False
-            self._inner.resume(self.group, self.member_id)
+        self._inner.resume(self._pause)
 
 
 class Fault(Control):

@@ -55,9 +55,9 @@ class Faults:
         Raises ValueError for an unknown name, with the nearest known one, if `times` is not 1 to 2,147,483,647, or if
         `group` is given with an API whose requests name no group: Fetch, ListGroups, Metadata or Produce.
         """
+        text(api, "api", AN_API), text(error, "error", AN_ERROR)
         if group is not None and api in WITHOUT_GROUP:
             raise ValueError(f"group is {group!r}: {api} names no group, leave out group")
-        text(api, "api", AN_API), text(error, "error", AN_ERROR)
         number = self._inner.inject_error(api, error, whole(times, "times", 1), optional_text(group, "group"))
         return Injection(self._inner, number)
 

@@ -167,7 +167,7 @@ class Server(Faults):
             listen,
             advertise,
             written,
-            clock is not None,
+            None if clock is None else clock._wall_ms,
             nodes,
             None if data is None else (Path(data), durability == "fsync", take_over),
             _kept(durability, journal, data, journal_retention_bytes, journal_retention_ms),

@@ -64,8 +64,8 @@ class StableWait:
 
     def pause(self) -> None:
         """Wait for the next change of a group, but not for long."""
-        left_ms = int((self._deadline - time.monotonic()) * 1_000)
-        self._seen = self._server.wait_for_change(self._seen, min(max(left_ms, 1), SLICE_MS))
+        left_ms = min((self._deadline - time.monotonic()) * 1_000, SLICE_MS)
+        self._seen = self._server.wait_for_change(self._seen, max(int(left_ms), 1))
 
     def until_reached(self, poll: Callable[[], object] | None) -> _rota.Explanation:
         """Wait; `poll` is called again and again meanwhile."""

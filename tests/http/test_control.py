@@ -391,6 +391,33 @@ def test_the_python_client_tells_a_server_that_hangs_from_one_that_is_not_there(
     assert str(refused.value).startswith(f"{address} did not answer clock within 0.05 s: the server hangs")
 
 
+def test_the_python_client_refuses_a_token_that_no_header_can_have_without_telling_it() -> None:
+    for token in ("s3cret\n", "s\u20accret"):
+        with pytest.raises(ValueError, match=r"^the token has characters that are not printable ASCII") as refused:
+            control.Client("127.0.0.1:1", token)
+        assert "cret" not in str(refused.value)
+
+
+def test_the_python_client_says_when_another_program_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        client = control.Client(f"127.0.0.1:{other.getsockname()[1]}")
+
+        def answer() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(
+            control.ControlError, match=r"does not answer in JSON: is that the --control of a rota"
+        ) as told:
+            client.clock()
+        answering.join()
+    assert told.value.name == "NotRota"
+
+
 def test_the_python_client_sends_no_more_than_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.control.client.BODY_BYTES_MAX", 20)
     with pytest.raises(

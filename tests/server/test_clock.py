@@ -1,12 +1,14 @@
-"""`rota.VirtualClock` by itself, over stand-ins for servers."""
+"""`rota.VirtualClock` by itself, over stand-ins for servers; and over servers that start later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from rota.clock import LATEST_MS, VirtualClock
+import rota
+from rota.clock import LATEST_MS, STEP_MS, VirtualClock
 
 
 class Recorder:
@@ -87,3 +89,33 @@ def test_a_clock_that_cannot_be_moved_so_stays_where_it_is(
     with pytest.raises(error, match=says):
         clock.advance(ms, expire)
     assert (clock.now_ms, server.moves) == (0, [])
+
+
+def test_a_long_way_is_gone_in_steps_and_an_interruption_leaves_all_at_the_same_time() -> None:
+    class Interrupting(Recorder):
+        def _advance(self, ms: int, expire: list[str]) -> None:
+            super()._advance(ms, expire)
+            if len(self.moves) == 3:
+                raise KeyboardInterrupt
+
+    clock, server = VirtualClock(), Interrupting()
+    clock._drive(server)
+    with pytest.raises(KeyboardInterrupt):
+        clock.advance(100 * STEP_MS)
+    assert [ms for ms, _ in server.moves] == [STEP_MS] * 3
+    assert clock.now_ms == 3 * STEP_MS
+    clock.advance(STEP_MS + 1)
+    assert [ms for ms, _ in server.moves[3:]] == [STEP_MS, 1]
+
+
+def test_a_server_that_starts_later_goes_on_with_the_time_of_its_clock(tmp_path: Path) -> None:
+    day_ms = 86_400_000
+    clock = VirtualClock()
+    with rota.Server(clock=clock, data=tmp_path / "data") as server:
+        clock.advance(2 * day_ms)
+        server.produce("t", ["before"])
+    clock.advance(day_ms)
+    with rota.Server(clock=clock, data=tmp_path / "data") as server:
+        server.produce("t", ["after"])
+        before, after = server.messages("t")
+    assert after.timestamp_ms - before.timestamp_ms == day_ms

@@ -400,3 +400,16 @@ def test_a_producer_whose_server_has_not_joined_yet_waits_for_its_topic() -> Non
         # Much sooner than the 30 s for which it remembers that a topic does not exist.
         assert producer.flush(10) == 0
         assert delivered == [None]
+
+
+def test_faults_of_nodes_know_a_server_of_a_cluster_by_its_own_id() -> None:
+    with rota.Server(engine=rota.MemoryEngine(), node_id=5) as server:
+        with server.faults.delay_answers(10, node=5):
+            pass
+        with pytest.raises(rota.NotFoundError, match=r"^there is no node 1: give 5$"):
+            server.faults.delay_answers(10, node=1)
+        with pytest.raises(
+            ValueError, match=r"a server that is a node of a cluster cannot do this: it is stopped as a"
+        ):
+            server.faults.stop_node(5)
+        server.faults.reset()

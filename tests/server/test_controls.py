@@ -340,6 +340,16 @@ def test_a_member_that_was_paused_twice_is_heard_when_both_pauses_have_ended(ser
         assert done == [None]
 
 
+def test_a_pause_that_a_reset_has_ended_ends_no_later_one(server: rota.Server) -> None:
+    with a_member(server) as member:
+        earlier = server.faults.pause(member.id)
+        server.faults.reset()
+        with server.faults.pause(member.id):
+            earlier.resume()
+            assert server._inner.silent_members(GROUP) == [member.id]
+        assert server._inner.silent_members(GROUP) == []
+
+
 def test_a_server_stops_although_a_member_is_paused(server: rota.Server) -> None:
     with a_member(server) as member:
         server.faults.pause(member.id)

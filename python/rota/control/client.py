@@ -25,6 +25,9 @@ REMEDIES = {
 """After status 401, by whether a token was sent."""
 
 
+WRONG_PROGRAM = "is that the --control of a rota server?"
+
+
 class ControlError(Exception):
     """A control that was refused, or a server that does not answer.
 
@@ -71,6 +74,8 @@ class Client:
         self._opener = opener_of(None if security is None else ClientSecurity.read_any(security).https_context())
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
+            if not (token.isascii() and token.isprintable()):
+                raise ValueError("the token has characters that are not printable ASCII, such as a newline")
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = timeout
 
@@ -105,12 +110,11 @@ class Client:
             request = Request(where, body, self._headers, method=control.method)
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+                told = answer.read()
         except HTTPError as error:
             with error:
                 raise _refused(error, where, has_token="Authorization" in self._headers) from None
-        except (URLError, HTTPException, OSError, ValueError) as error:
+        except (URLError, HTTPException, OSError) as error:
             if is_timeout(error):
                 message = f"{self._address} did not answer {name} within {self._timeout:g} s: the server hangs,"
                 message += " or the call takes longer than the `timeout` of this Client"
@@ -122,6 +126,11 @@ class Client:
             said = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
             message = f"nothing answers at {self._address}: {said}; is `rota serve --control {self._address}` running?"
             raise ControlError("ServerDown", message) from None
+        try:
+            found: dict[str, Any] = json.loads(told)
+        except ValueError:
+            raise ControlError("NotRota", f"{where} does not answer in JSON: {WRONG_PROGRAM}") from None
+        return found
 
 
 def _unknown(name: str) -> AttributeError:
@@ -136,5 +145,5 @@ def _refused(error: HTTPError, where: str, *, has_token: bool) -> ControlError:
         message = REMEDIES[has_token] if told["error"] == "Unauthorized" else told["message"]
         return ControlError(told["error"], message, error.code, told.get("field"))
     except (ValueError, KeyError, TypeError):
-        message = f"{where} answers {error.code}: is that the --control of a rota server?"
+        message = f"{where} answers {error.code}: {WRONG_PROGRAM}"
         return ControlError("NotRota", message, error.code)

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_server::{
-    FaultId, GroupDetails, InjectionId, KeyValue, Listener, Message, OpenListener, Server as Running, ServerConfig,
+    FaultId, GroupDetails, InjectionId, KeyValue, Listener, Message, OpenListener, PauseId, Server as Running,
+    ServerConfig,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -540,16 +541,16 @@ impl Server {
         self.running.injected()
     }
 
-    /// Pauses a member, by its id, or with its group by its instance id. Returns (group, member id).
+    /// Pauses a member, by its id, or with its group by its instance id. Returns (group, member id, pause).
     #[pyo3(signature = (member, group_id = None))]
-    fn pause(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<(String, String)> {
-        let paused = py.detach(|| self.running.pause(member, group_id)).map_err(raised)?;
-        Ok((paused.group_id, paused.member_id))
+    fn pause(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<(String, String, u64)> {
+        let (paused, id) = py.detach(|| self.running.pause(member, group_id)).map_err(raised)?;
+        Ok((paused.group_id, paused.member_id, id.0))
     }
 
-    /// Ends one pause of a member. After the last one, its requests are handled again.
-    fn resume(&self, py: Python<'_>, group_id: &str, member_id: &str) -> PyResult<()> {
-        py.detach(|| self.running.resume(group_id, member_id)).map_err(raised)
+    /// Ends a pause, unless it has ended. After the last one of a member, its requests are handled again.
+    fn resume(&self, py: Python<'_>, pause: u64) -> PyResult<()> {
+        py.detach(|| self.running.resume(PauseId(pause))).map_err(raised)
     }
 
     /// Delays completions of appends by `ms` milliseconds from now on.

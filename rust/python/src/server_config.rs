@@ -18,7 +18,7 @@ impl Config {
     /// Reads the options of a server. Nothing is opened.
     #[new]
     #[pyo3(signature = (
-        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, data = None,
+        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = None, nodes = 1, data = None,
         journal = None, tls = None, sasl = None, allow_plaintext_passwords = false, acls = None, keys = None,
         allow_unsecured_tokens = false, shares_certificate = false, engine = None, peer_access = None
     ))]
@@ -27,7 +27,7 @@ impl Config {
         listen: &str,
         advertise: Option<String>,
         settings: Option<BTreeMap<String, String>>,
-        virtual_clock: bool,
+        virtual_clock: Option<i64>,
         nodes: u32,
         data: Option<(PathBuf, bool, bool)>,
         journal: Option<(Option<PathBuf>, Option<u64>, Option<u64>)>,

@@ -63,7 +63,7 @@ pub use base::{
     settings::{self, SettingError, Settings},
 };
 pub use client::trace;
-pub use faults::{FaultId, InjectionId};
+pub use faults::{FaultId, InjectionId, PauseId};
 pub use log::cluster::{Cluster, ConnectTo, EngineConfig};
 pub use log::data_dir::{DataConfig, Health, StartReport, report_lines};
 pub use node::journal::{JournalConfig, JournalHealth};

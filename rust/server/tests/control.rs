@@ -112,7 +112,7 @@ fn a_stopped_server_says_so_and_stopping_it_again_does_nothing() {
 fn a_clock_is_advanced_only_if_it_is_virtual() {
     let real = started(on("127.0.0.1:0"));
     assert!(matches!(real.advance(1, Vec::new()), Err(ServerError::ClockIsReal)));
-    let standing = started(ServerConfig { virtual_clock: true, ..ServerConfig::default() });
+    let standing = started(ServerConfig { virtual_clock: Some(1_700_000_000_000), ..ServerConfig::default() });
     assert_eq!(standing.now_ms().unwrap(), 0);
     assert_eq!(standing.advance(45_000, Vec::new()).unwrap(), 45_000);
     assert_eq!(standing.now_ms().unwrap(), 45_000);

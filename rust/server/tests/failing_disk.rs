@@ -176,6 +176,7 @@ fn served_by(dir: &TempDir, files: &FailingFiles, virtual_clock: bool) -> Scene 
         settings.set(name, value).unwrap();
     }
     let data = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.path().join("data")) };
+    let virtual_clock = virtual_clock.then_some(1_700_000_000_000);
     let scene = Scene::of(ServerConfig { settings, data: Some(data), virtual_clock, ..ServerConfig::default() });
     // It is there after a restart.
     let _there = scene.server.create_topic("t", PARTITIONS);

@@ -40,7 +40,12 @@ impl Clock {
 
     /// Creates a virtual clock at monotonic zero and the current wall time.
     pub fn standing() -> Clock {
-        Clock::Virtual { mono_ms: Arc::default(), epoch_wall_ms: wall_ms() }
+        Clock::standing_at(wall_ms())
+    }
+
+    /// Creates a virtual clock at monotonic zero and this wall time.
+    pub fn standing_at(epoch_wall_ms: i64) -> Clock {
+        Clock::Virtual { mono_ms: Arc::default(), epoch_wall_ms }
     }
 
     /// Reads both times.

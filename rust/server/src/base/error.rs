@@ -87,6 +87,8 @@ pub enum ServerError {
     UnknownNode {
         /// The id given.
         node_id: i32,
+        /// The lowest id.
+        first_node: i32,
         /// The number of nodes.
         nodes: u32,
     },
@@ -269,8 +271,9 @@ impl fmt::Display for ServerError {
                 out,
                 "{nodes} nodes need the ports from {port} on, but the last port is 65535: choose a lower one"
             ),
-            ServerError::UnknownNode { node_id, nodes } => {
-                let ids = if *nodes == 1 { "1".to_owned() } else { format!("1 to {nodes}") };
+            ServerError::UnknownNode { node_id, first_node, nodes } => {
+                let last_node = i64::from(*first_node) + i64::from(*nodes) - 1;
+                let ids = if *nodes == 1 { first_node.to_string() } else { format!("{first_node} to {last_node}") };
                 write!(out, "there is no node {node_id}: give {ids}")
             }
             ServerError::UnknownPartition { partition, partitions } => {

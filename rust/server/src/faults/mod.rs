@@ -33,6 +33,10 @@ use crate::client::MemberKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InjectionId(pub u64);
 
+/// Identifies one pause of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PauseId(pub u64);
+
 /// An injected error for requests of one API.
 #[derive(Clone, Debug)]
 struct Injection {
@@ -61,7 +65,8 @@ fn concerns(only: Option<&str>, group_id: &str) -> bool {
 struct State {
     injections: Vec<Injection>,
     /// Paused members, once per pause.
-    paused: Vec<MemberKey>,
+    paused: Vec<(PauseId, MemberKey)>,
+    pauses: u64,
     network: Network,
 }
 
@@ -147,20 +152,23 @@ impl Controls {
     }
 
     /// Pauses a member: its requests are not handled.
-    pub fn pause(&self, member: MemberKey) {
+    pub fn pause(&self, member: MemberKey) -> PauseId {
         let mut state = self.lock();
-        state.paused.push(member);
+        let id = PauseId(state.pauses);
+        state.pauses += 1;
+        state.paused.push((id, member));
         self.update_flags(&state);
+        id
     }
 
-    /// Ends one pause of a member. Returns whether that was its last pause.
-    pub fn resume(&self, member: &MemberKey) -> bool {
+    /// Ends a pause, unless it has ended. Returns its member if that was the member's last pause.
+    pub fn resume(&self, id: PauseId) -> Option<MemberKey> {
         let mut state = self.lock();
-        if let Some(at) = state.paused.iter().position(|paused| paused == member) {
-            state.paused.swap_remove(at);
-        }
+        let at = state.paused.iter().position(|(paused, _)| *paused == id)?;
+        let (_, member) = state.paused.swap_remove(at);
         self.update_flags(&state);
-        !state.paused.contains(member)
+        let is_last = state.paused.iter().all(|(_, other)| *other != member);
+        is_last.then_some(member)
     }
 
     /// Begins a network fault.
@@ -206,7 +214,7 @@ impl Controls {
         state.network.end_all();
         let paused = std::mem::take(&mut state.paused);
         self.update_flags(&state);
-        paused
+        paused.into_iter().map(|(_, member)| member).collect()
     }
 
     /// Returns the paused member of a request; `None` if none is paused.
@@ -219,7 +227,7 @@ impl Controls {
 
     fn is_paused(&self, group_id: &str, member_id: &str) -> bool {
         let state = self.lock();
-        state.paused.iter().any(|(group, member)| group == group_id && member == member_id)
+        state.paused.iter().any(|(_, (group, member))| group == group_id && member == member_id)
     }
 
     fn update_flags(&self, state: &State) {
@@ -390,14 +398,25 @@ mod tests {
     fn a_member_is_paused_until_each_of_its_pauses_has_ended() {
         let controls = Controls::default();
         let member = ("g".to_owned(), "m".to_owned());
-        controls.pause(member.clone());
-        controls.pause(member.clone());
+        let pauses = [controls.pause(member.clone()), controls.pause(member.clone())];
         assert!(controls.is_paused("g", "m"));
         assert!(!controls.is_paused("g", "n") && !controls.is_paused("h", "m"));
-        assert!(!controls.resume(&member));
+        assert_eq!(controls.resume(pauses[0]), None);
+        assert_eq!(controls.resume(pauses[0]), None, "it has ended");
         assert!(controls.is_paused("g", "m"));
-        assert!(controls.resume(&member));
+        assert_eq!(controls.resume(pauses[1]), Some(member));
         assert!(!controls.is_paused("g", "m"));
         assert!(controls.are_idle());
+    }
+
+    #[test]
+    fn a_pause_that_was_ended_with_all_others_ends_no_later_one() {
+        let controls = Controls::default();
+        let member = ("g".to_owned(), "m".to_owned());
+        let earlier = controls.pause(member.clone());
+        assert_eq!(controls.end_all(), [member.clone()]);
+        controls.pause(member);
+        assert_eq!(controls.resume(earlier), None);
+        assert!(controls.is_paused("g", "m"));
     }
 }

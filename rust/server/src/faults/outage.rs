@@ -5,25 +5,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kafka_protocol::messages::MetadataResponse;
 use rota_core::error::ErrorCode;
 
-use crate::base::owners::FIRST_NODE;
-
 /// The leader id of a partition without a leader.
 const NO_LEADER: i32 = -1;
 
 /// The nodes that are down.
 #[derive(Debug)]
 pub struct Outages {
+    first_node: i32,
     down: Vec<AtomicBool>,
 }
 
 impl Outages {
-    /// Creates the state of `nodes` running nodes.
-    pub fn of(nodes: usize) -> Outages {
-        Outages { down: (0..nodes).map(|_| AtomicBool::new(false)).collect() }
+    /// Creates the state of `nodes` running nodes with ids from `first_node` on.
+    pub fn of(first_node: i32, nodes: usize) -> Outages {
+        Outages { first_node, down: (0..nodes).map(|_| AtomicBool::new(false)).collect() }
     }
 
     fn flag(&self, node_id: i32) -> Option<&AtomicBool> {
-        self.down.get(usize::try_from(node_id - FIRST_NODE).ok()?)
+        self.down.get(usize::try_from(node_id.checked_sub(self.first_node)?).ok()?)
     }
 
     /// Whether a node is down.
@@ -38,7 +37,7 @@ impl Outages {
 
     /// Returns the ids of the nodes that are down.
     pub fn ids(&self) -> Vec<i32> {
-        (FIRST_NODE..).take(self.down.len()).filter(|node_id| self.is_down(*node_id)).collect()
+        (self.first_node..).take(self.down.len()).filter(|node_id| self.is_down(*node_id)).collect()
     }
 }
 

@@ -339,9 +339,9 @@ mod tests {
         shared.controls.cancel(injection);
         assert_eq!(scene.take(&good, 1).count, 1);
         let somebody = ("g".to_owned(), "m".to_owned());
-        shared.controls.pause(somebody.clone());
+        let pause = shared.controls.pause(somebody.clone());
         assert_eq!(scene.take(&good, 1), Taken::default(), "a member is paused");
-        assert!(shared.controls.resume(&somebody));
+        assert_eq!(shared.controls.resume(pause), Some(somebody));
         assert_eq!(scene.take(&good, 1).count, 1);
     }
 

@@ -133,7 +133,7 @@ impl SharedState {
             told: Queues::of(wakers.len()),
             serves_transactions: false,
             controls: Controls::default(),
-            outages: Outages::of(place.nodes as usize),
+            outages: Outages::of(place.node_id, place.nodes as usize),
             changes: Arc::default(),
             panics: AtomicU64::new(0),
             settings,
@@ -413,6 +413,11 @@ impl SharedState {
     /// Waits until the number of changes differs from `seen`, at most `timeout`. Returns the number.
     pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> u64 {
         self.changes.wait_beyond(seen, timeout)
+    }
+
+    /// The lowest id of the nodes; in a cluster that of the only one.
+    pub fn first_node(&self) -> i32 {
+        self.place.node_id
     }
 
     /// The index of a node in `wakers`.

@@ -57,7 +57,7 @@ fn check_engine(config: &ServerConfig) -> Result<(), ServerError> {
             config.data.as_ref().is_some_and(|data| data.take_over),
             "a server of a cluster needs a directory of its own: leave `take_over` out",
         ),
-        (config.virtual_clock, "a cluster has no virtual clock"),
+        (config.virtual_clock.is_some(), "a cluster has no virtual clock"),
         (engine.node_id < 0, "the node id must not be negative"),
     ];
     match conflicts.iter().find(|(is_there, _)| *is_there) {

@@ -11,7 +11,7 @@ use super::Server;
 use crate::{
     base::{error::ServerError, names::Hint},
     client::MemberKey,
-    faults::InjectionId,
+    faults::{InjectionId, PauseId},
     net::event_loop::EventLoop,
     node::Node,
 };
@@ -171,13 +171,13 @@ impl Server {
     }
 
     /// Pauses a member: its requests are not handled and no answers are written, on the connections of its requests.
-    /// Returns its name, for `resume`.
-    pub fn pause(&self, member: &str, group_id: Option<&str>) -> Result<MemberName, ServerError> {
+    /// Returns its name, and what `resume` takes.
+    pub fn pause(&self, member: &str, group_id: Option<&str>) -> Result<(MemberName, PauseId), ServerError> {
         let name = self.member(member, group_id)?;
         let key: MemberKey = (name.group_id.clone(), name.member_id.clone());
-        self.shared.controls().pause(key.clone());
+        let id = self.shared.controls().pause(key.clone());
         self.run_on_all_loops(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, true))?;
-        Ok(name)
+        Ok((name, id))
     }
 
     /// Loses the results of the next `times` appends to `__consumer_offsets`: they are stored, but waiting requests get
@@ -234,10 +234,10 @@ impl Server {
         Ok(())
     }
 
-    /// Ends one pause of a member. After the last one, its requests are handled again, including those sent meanwhile.
-    pub fn resume(&self, group_id: &str, member_id: &str) -> Result<(), ServerError> {
-        let key: MemberKey = (group_id.to_owned(), member_id.to_owned());
-        if self.shared.controls().resume(&key) {
+    /// Ends a pause, unless it has ended. After the last one of a member, its requests are handled again, including those
+    /// sent meanwhile.
+    pub fn resume(&self, pause: PauseId) -> Result<(), ServerError> {
+        if let Some(key) = self.shared.controls().resume(pause) {
             self.run_on_all_loops(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, false))?;
         }
         Ok(())

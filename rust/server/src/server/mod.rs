@@ -106,8 +106,8 @@ pub struct ServerConfig {
     pub allow_plaintext_passwords: bool,
     /// The ACLs at the first start, which switch authorization on; `None`: the settings say whether it is on.
     pub acls: Option<Vec<Binding>>,
-    /// Whether the coordinators use a virtual clock.
-    pub virtual_clock: bool,
+    /// The wall milliseconds at which a virtual clock of the coordinators begins; `None`: they use the machine's clock.
+    pub virtual_clock: Option<i64>,
     /// The trace of requests and answers.
     pub trace: Option<Trace>,
     /// The data directory of topics, groups and offsets; `None`: in memory.
@@ -137,7 +137,7 @@ impl Default for ServerConfig {
             allow_unsecured_tokens: false,
             allow_plaintext_passwords: false,
             acls: None,
-            virtual_clock: false,
+            virtual_clock: None,
             trace: None,
             data: None,
             journal: None,
@@ -189,7 +189,7 @@ impl Server {
         let cluster_id = data.as_ref().map_or(cluster_id, |(data, _)| data.cluster_id.clone());
         let seen_by_clients = listeners.iter().map(|open| Arc::clone(&open.listener)).collect();
         let place = Place { cluster_id, node_id: first_node, nodes: config.nodes, listeners: seen_by_clients };
-        let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
+        let clock = config.virtual_clock.map_or_else(Clock::real, Clock::standing_at);
         let shared = match (data, &engine) {
             (data, Some(engine)) => SharedState::of_cluster(settings, place, clock, engine, between, data)?,
             (None, None) => SharedState::new(settings, place, clock),

@@ -13,7 +13,7 @@ use rota_wire::versions::APIS;
 
 use super::Server;
 use crate::{
-    base::{error::ServerError, names::Hint, owners::FIRST_NODE},
+    base::{error::ServerError, names::Hint},
     client::Ending,
     faults::{FaultId, NetworkFault},
     net::{event_loop::EventLoop, listening_orders::Listening, loading},
@@ -90,6 +90,9 @@ impl Server {
     /// Takes a node down: it stops listening, its connections close without an answer, and its coordinators lose what
     /// is not in the log. The other nodes do not name it. No effect on a node that is down.
     pub fn stop_node(&self, node_id: i32) -> Result<(), ServerError> {
+        if self.shared.cluster().is_some() {
+            return Err(ServerError::OfCluster("it is stopped as a whole, as by `kill`"));
+        }
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
         self.check_running()?;
@@ -117,6 +120,9 @@ impl Server {
 
     /// Restarts a node on its ports: it loads its partitions from the log, then listens.
     pub fn start_node(&self, node_id: i32) -> Result<(), ServerError> {
+        if self.shared.cluster().is_some() {
+            return Err(ServerError::OfCluster("it is stopped as a whole, as by `kill`"));
+        }
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
         self.check_running()?;
@@ -175,8 +181,12 @@ impl Server {
 
     /// Returns the index of a node.
     pub(super) fn place_of_node(&self, node_id: i32) -> Result<usize, ServerError> {
-        let nodes = self.nodes.len() as u32;
-        let exists = (FIRST_NODE..FIRST_NODE + nodes as i32).contains(&node_id);
-        if exists { Ok(self.shared.place_of(node_id)) } else { Err(ServerError::UnknownNode { node_id, nodes }) }
+        let (first_node, nodes) = (self.shared.first_node(), self.nodes.len() as u32);
+        let exists = (first_node..first_node.saturating_add_unsigned(nodes)).contains(&node_id);
+        if exists {
+            Ok(self.shared.place_of(node_id))
+        } else {
+            Err(ServerError::UnknownNode { node_id, first_node, nodes })
+        }
     }
 }
