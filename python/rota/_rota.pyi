@@ -141,6 +141,7 @@ __all__ = [
     "audit_ranges",
     "audit_records",
     "audit_replay",
+    "audit_transactions",
     "audit_wrong",
     "bench_assemble",
     "bench_clock",
@@ -180,6 +181,7 @@ __all__ = [
     "user_lines",
     "vocabulary",
     "write_batch",
+    "write_marker",
 ]
 
 __version__: str
@@ -3062,12 +3064,16 @@ def audit_ranges(
     """
 
 def audit_records(
-    path: Path, pieces: list[tuple[int, int]], offsets: tuple[int, int], is_newest: bool
+    path: Path,
+    pieces: list[tuple[int, int]],
+    offsets: tuple[int, int],
+    is_newest: bool,
+    uncommitted: Sequence[tuple[int, int, int]] = ...,
 ) -> list[tuple[int, int, int, bytes, bytes | None]]:
     """Records with a key in pieces of a file, as (offset, wall ms, epoch, key, value).
 
     Records are in order, with `offsets` = (first, end). In the newest segment (`is_newest`), an incomplete batch at the
-    end is ignored. Raises OSError, which names what cannot be read.
+    end is ignored. Records of `uncommitted` transactions are left out. Raises OSError, which names what cannot be read.
     """
 
 def audit_replay(
@@ -3084,6 +3090,16 @@ def audit_replay(
     a later part. Returns `JournalReplay.counts`; the first difference after each snapshot, with its offset first; the
     causes of generations: (group, offset, generation, cause, member, reason, wall milliseconds); and the error at which
     reading stopped, or None. Raises OSError if a file cannot be read.
+    """
+
+def audit_transactions(
+    files: Sequence[tuple[Path, Sequence[tuple[int, int]]]], before_offset: int = ..., until_ms: int = ...
+) -> tuple[list[tuple[int, int, int]], int | None]:
+    """The transactions whose records do not count, and where in its file the first begins that has not ended.
+
+    Each is (producer id, first offset, end offset). `files` are consecutive pieces of the log of a partition, none of a
+    file that cannot be read. Transactions that begin at `before_offset` or later do not matter, and markers of a time
+    later than `until_ms` have not come. Raises OSError if a file cannot be read.
     """
 
 def audit_wrong(path: Path, base_offset: int, checked_from: int) -> tuple[int, int, int, int, int, int] | None:
@@ -3118,8 +3134,16 @@ def edit_entry(
     generation and the member of the request; the completed append. Raises ValueError if the bytes are not an entry.
     """
 
-def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
-    """An uncompressed batch of (wall milliseconds, key, value) records, the first at `base_offset`."""
+def write_batch(
+    base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]], producer_id: int | None = None
+) -> bytes:
+    """An uncompressed batch of (wall milliseconds, key, value) records, the first at `base_offset`.
+
+    With a `producer_id` they belong to its transaction.
+    """
+
+def write_marker(base_offset: int, at_ms: int, producer_id: int, is_commit: bool) -> bytes:
+    """The batch that ends a producer's transaction."""
 
 def audit_promises() -> list[tuple[str, str, bool, str, str]]:
     """What `AuditFold` looks for: (name, invariant or "", is a violation, `records`, `offsets` or `journal`, meaning).
@@ -3196,6 +3220,7 @@ class AuditRows:
         since_ms: int | None = None,
         until_ms: int | None = None,
         has_entries: bool = False,
+        uncommitted: Sequence[tuple[int, int, int]] = ...,
     ) -> Self: ...
     def next_columns(self) -> tuple[int, list[tuple[bytes, bytes, bytes]]] | None:
         """The next rows: (count, Arrow buffers of each column: validity, offsets, values); None at the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ PART_BYTES = 16 << 20
 FILE_END = (1 << 63) - 1
 UNKNOWN_MS = (1 << 63) - 1
 """The newest timestamp of a part if that is not known."""
+FOREVER_MS = (1 << 63) - 1
 OFFSETS_TOPIC = "__consumer_offsets"
 JOURNAL, OFFSETS = "journal", "offsets"
 UNREADABLE = "unreadable"
@@ -23,6 +25,10 @@ SOURCES = {OFFSETS_TOPIC: OFFSETS, JOURNAL_TOPIC: JOURNAL}
 
 PARTITION = re.compile(rf"({OFFSETS_TOPIC}|{JOURNAL_TOPIC})-([0-9]+)")
 SEGMENT = re.compile(r"([0-9]{20})\.log(\.swap)?")
+
+
+Transaction = tuple[int, int, int]
+"""Producer id, the offset of its first record, the offset behind its last one."""
 
 
 class Part(NamedTuple):
@@ -48,6 +54,8 @@ class Part(NamedTuple):
     """Why there is nothing to read."""
     pieces: tuple[tuple[int, int], ...] = ()
     """Of a write-ahead file, which other partitions share: where between `start` and `end` the batches lie."""
+    uncommitted: tuple[Transaction, ...] = ()
+    """The transactions in it that were aborted or have not ended: their records do not count."""
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -187,7 +195,21 @@ def _first_wrong(found: list[tuple[int, Path]], first_offset: int) -> Wrong | No
     return None
 
 
-def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> list[Part]:
+def _without_uncommitted(parts: list[Part], until_ms: int) -> list[Part]:
+    """The parts of a partition of `__consumer_offsets`, told which transactions do not count at this time."""
+    files = [(Path(part.path), part.ranges if part.trouble is None else []) for part in parts]
+    uncommitted, _ = _rota.audit_transactions(files, until_ms=until_ms)
+    later, known = deque(uncommitted), list[Transaction]()
+    found = []
+    for part in parts:
+        while later and later[0][1] < part.next_offset:
+            known.append(later.popleft())
+        known = [transaction for transaction in known if transaction[2] > part.first_offset]
+        found.append(part._replace(uncommitted=tuple(known)))
+    return found
+
+
+def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch], until_ms: int) -> list[Part]:
     match = PARTITION.fullmatch(directory.name)
     assert match is not None, directory
     source, partition = SOURCES[match[1]], int(match[2])
@@ -216,7 +238,12 @@ def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> li
     if parts:
         parts[0] = parts[0]._replace(is_first=parts[0].trouble is None)
         parts[-1] = parts[-1]._replace(is_newest=True)
-    return parts
+    if source == JOURNAL:
+        return parts
+    try:
+        return _without_uncommitted(parts, until_ms)
+    except OSError as error:
+        return [unreadable_part(directory, source, partition, error)]
 
 
 def _directories(path: Path) -> tuple[list[Path], Ahead, list[Part]]:
@@ -244,8 +271,11 @@ def nothing_in(path: Path) -> str | None:
     return None if directories or troubles else NOTHING_IN.format(path)
 
 
-def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
-    """The parts of all logs at these paths, in order. A path without anything to read gives a part that says so."""
+def parts_of(paths: list[Path], part_bytes: int = PART_BYTES, until_ms: int = FOREVER_MS) -> list[Part]:
+    """The parts of all logs at these paths, in order. A path without anything to read gives a part that says so.
+
+    Transactions count that were committed up to a time.
+    """
     found: dict[Path, list[Part]] = {}
     for path in paths:
         try:
@@ -258,7 +288,8 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
         if troubles:
             found.setdefault(path.resolve() / OFFSETS_TOPIC, troubles)
         for directory in directories:
-            found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes, ahead.get(directory, [])))
+            batches = ahead.get(directory, [])
+            found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes, batches, until_ms))
     return [part for parts in found.values() for part in parts]
 
 
@@ -284,8 +315,8 @@ def opened(
     """
     if part.trouble is not None:
         raise OSError(part.trouble)
-    place = (Path(part.path), part.ranges, part.first_offset)
-    return _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
+    place = (Path(part.path), part.ranges, part.first_offset, part.is_newest, part.source == JOURNAL)
+    return _rota.AuditRows(*place, groups, since_ms, until_ms, has_entries, part.uncommitted)
 
 
 Record = tuple[int, int, int, bytes, bytes | None]
@@ -293,7 +324,8 @@ Record = tuple[int, int, int, bytes, bytes | None]
 
 
 def records_of(part: Part) -> list[Record]:
-    """The records of one part as they are. Raises OSError if they cannot be read."""
+    """The records of one part as they are, without those that do not count. Raises OSError if they cannot be read."""
     if part.trouble is not None:
         raise OSError(part.trouble)
-    return _rota.audit_records(Path(part.path), part.ranges, (part.first_offset, part.next_offset), part.is_newest)
+    offsets = (part.first_offset, part.next_offset)
+    return _rota.audit_records(Path(part.path), part.ranges, offsets, part.is_newest, part.uncommitted)

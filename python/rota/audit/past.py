@@ -11,7 +11,7 @@ from typing import Any
 
 import rota
 from rota import _rota, journal
-from rota.audit.logs import OFFSETS, nothing_in, parts_of, records_of
+from rota.audit.logs import FOREVER_MS, OFFSETS, nothing_in, parts_of, records_of
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record, fold
 from rota.log import META_PROPERTIES, Line
@@ -95,12 +95,15 @@ class Recorded:
     """Committed offsets by topic and partition."""
 
 
-def _lines(directory: Path) -> Iterator[Line]:
-    """The records of groups, partition by partition. Raises OSError where they cannot be read."""
+def _lines(directory: Path, at_ms: int | None) -> Iterator[Line]:
+    """The records of groups, partition by partition, without those of transactions that are not committed at that time.
+
+    Raises OSError where they cannot be read.
+    """
     # A server makes the files of `__consumer_offsets` with the first group.
     if (directory / META_PROPERTIES).exists() and nothing_in(directory) is not None:
         return
-    for part in parts_of([directory]):
+    for part in parts_of([directory], until_ms=FOREVER_MS if at_ms is None else at_ms):
         if part.source == OFFSETS:
             for offset, timestamp_ms, epoch, key, value in records_of(part):
                 try:
@@ -114,7 +117,7 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     """The last record of a group that is not later. Raises UnknownPastError and OSError."""
     found: Recorded | None = None
     names: set[str] = set()
-    for partition, lines in groupby(_lines(directory), key=lambda line: line.partition):
+    for partition, lines in groupby(_lines(directory, at_ms), key=lambda line: line.partition):
         offsets: dict[str, int] = {}
         consumer: dict[str, Any] | None = None
         for line in lines:

@@ -7,6 +7,7 @@
 //! | [`RangeReader`] | the rows of one part, some thousands at a time |
 //! | [`decode`], [`decode_batches`] | the rows of records from a broker, and of whole batches |
 //! | [`records_in`] | the records of one part |
+//! | [`transactions`], [`Uncommitted`] | transactions whose records do not count |
 //! | [`Columns`], [`Row`] | rows in Apache Arrow's layout |
 //! | [`edit`] | damages an entry of a journal, to test whether an audit notices |
 //! | [`replay_range`] | replays a part of a journal, from one snapshot to another |
@@ -23,6 +24,7 @@ mod ranges;
 mod reader;
 mod record_rows;
 mod replay;
+mod transactions;
 
 pub use edit::{Edit, edit};
 pub use fetched::{Extent, Fetched, decode, decode_batches, extent};
@@ -30,3 +32,4 @@ pub use ranges::{Range, cut, first_wrong};
 pub use reader::{Filter, RangeReader, Source, records_in};
 pub use replay::{Cause, Fold, replay_range};
 pub use rota_promises::{Buffers, Columns, Kind, Row};
+pub use transactions::{Span, Transaction, Transactions, Uncommitted, transactions};

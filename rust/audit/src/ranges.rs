@@ -127,7 +127,7 @@ fn is_right(batch: &Batch<'_>, next_offset: i64, checked_from: i64) -> bool {
 }
 
 /// Reads the header of the next batch and skips the batch; `None` if `left_bytes` has no whole batch.
-fn next_header(reader: &mut BufReader<File>, left_bytes: u64) -> io::Result<Option<BatchHeader>> {
+pub(crate) fn next_header(reader: &mut BufReader<File>, left_bytes: u64) -> io::Result<Option<BatchHeader>> {
     if left_bytes < HEADER_BYTES as u64 {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use std::{
 use rota_log::{Batch, BatchError, BatchHeader, LogRecord, StoredRecord, later_batch, store::PAYLOAD_BYTES_MAX};
 use rota_promises::{Columns, Row};
 
-use crate::{journal_rows::journal_rows, record_rows::record_rows};
+use crate::{journal_rows::journal_rows, record_rows::record_rows, transactions::Uncommitted};
 
 /// Maximum rows returned at once.
 const ROWS_AT_ONCE: usize = 16_384;
@@ -36,6 +36,8 @@ pub struct Filter {
     pub until_ms: Option<i64>,
     /// Whether each entry of a journal is added as a whole before its rows.
     pub has_entries: bool,
+    /// Transactions whose records have no rows, whatever group they are about.
+    pub uncommitted: Uncommitted,
 }
 
 impl Filter {
@@ -173,7 +175,7 @@ impl RangeReader {
     fn read_records(&mut self, batch: &Batch<'_>) -> Result<(), BatchError> {
         let header = batch.header();
         batch.check_crc()?;
-        if header.is_control() {
+        if header.is_control() || self.filter.uncommitted.has(header) {
             return Ok(());
         }
         let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
@@ -264,14 +266,15 @@ impl RangeReader {
     }
 }
 
-/// Returns the records with a key in the `pieces` of the file at `path`, without control batches, within the range
-/// `offsets`, in order. With `is_newest`, a truncated last batch is not an error. Errors: those of reading;
+/// Returns the records with a key in the `pieces` of the file at `path`, without control batches and those of
+/// `uncommitted` transactions, within the range `offsets`, in order. With `is_newest`, a truncated last batch is not an error. Errors: those of reading;
 /// `InvalidData`.
 pub fn records_in(
     path: &Path,
     pieces: &[(u64, u64)],
     offsets: (i64, i64),
     is_newest: bool,
+    uncommitted: &Uncommitted,
 ) -> io::Result<Vec<StoredRecord>> {
     let mut file = File::open(path)?;
     let mut found = Vec::new();
@@ -291,7 +294,9 @@ pub fn records_in(
                             format!("a batch of offset {base_offset} is not one of {next_offset} to {end_offset}");
                         return Err(damaged(reason));
                     }
-                    push_records(&batch, &mut found).map_err(|error| damaged(error.to_string()))?;
+                    if !uncommitted.has(batch.header()) {
+                        push_records(&batch, &mut found).map_err(|error| damaged(error.to_string()))?;
+                    }
                     (rest, next_offset) = (after, batch.header().last_offset().saturating_add(1));
                 }
                 Err(_) if is_newest && later_batch(rest, next_offset - 1, i64::MAX).is_none() => break,
@@ -327,7 +332,7 @@ pub(crate) fn range_bytes(path: &Path, start: u64, end: u64) -> io::Result<Vec<u
     piece_bytes(&mut File::open(path)?, start, end)
 }
 
-fn piece_bytes(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn piece_bytes(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?];
     let mut filled = 0;

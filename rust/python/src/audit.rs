@@ -9,13 +9,14 @@ use pyo3::{
     types::PyBytes,
 };
 use rota_audit::{
-    Cause, Columns, Edit, Extent, Fetched, Filter, Fold, Kind, Range, RangeReader, Source, cut, decode, decode_batches,
-    edit, extent, first_wrong, records_in, replay_range,
+    Cause, Columns, Edit, Extent, Fetched, Filter, Fold, Kind, Range, RangeReader, Source, Span, Transaction,
+    Uncommitted, cut, decode, decode_batches, edit, extent, first_wrong, records_in, replay_range, transactions,
 };
 use rota_core::explain::Rebalance;
 use rota_log::{
-    BatchWriter,
+    BatchWriter, EndMarker,
     files::DiskFiles,
+    rewrite_header,
     store::{Ahead, ahead},
 };
 
@@ -25,6 +26,8 @@ use crate::log::{RecordRow, record_row};
 type RangeRow = (u64, u64, i64, i64, i64, u64);
 /// Partition, write-ahead file, and the [`RangeRow`] of a batch in it.
 type AheadRow = (i32, PathBuf, RangeRow);
+/// Producer id, first offset, end offset.
+type TransactionRow = (i64, i64, i64);
 /// Validity, offsets (empty for numbers), values.
 type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 /// Number of rows, and the buffers of each column.
@@ -100,17 +103,44 @@ fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<
     Ok(found.into_iter().map(row).collect())
 }
 
-/// Returns the records with a key in pieces of a file, within a range of offsets. Raises `OSError` if they cannot be
-/// read or have other offsets.
+fn uncommitted_of(rows: Vec<TransactionRow>) -> Uncommitted {
+    let one = |(producer_id, first_offset, end_offset)| Transaction { producer_id, first_offset, end_offset };
+    Uncommitted::new(rows.into_iter().map(one))
+}
+
+/// Returns the transactions whose records do not count, as (producer id, first offset, end offset), and where in its file
+/// the first one begins that has not ended. `files` are consecutive pieces of the log of a partition, none of a file that
+/// cannot be read. Transactions that begin at `before_offset` or later do not matter, and markers of a time later than
+/// `until_ms` have not come. Raises `OSError` if a file cannot be read.
 #[pyfunction]
+#[pyo3(signature = (files, before_offset=i64::MAX, until_ms=i64::MAX))]
+fn audit_transactions(
+    py: Python<'_>,
+    files: Vec<(PathBuf, Vec<(u64, u64)>)>,
+    before_offset: i64,
+    until_ms: i64,
+) -> PyResult<(Vec<TransactionRow>, Option<u64>)> {
+    let found = py.detach(|| transactions(&files, Span { before_offset, until_ms }));
+    let found = found.map_err(|error| PyOSError::new_err(format!("the transactions cannot be read: {error}")))?;
+    let row = |one: &Transaction| (one.producer_id, one.first_offset, one.end_offset);
+    Ok((found.uncommitted.iter().map(row).collect(), found.undecided_at))
+}
+
+/// Returns the records with a key in pieces of a file, within a range of offsets, without those of `uncommitted`
+/// transactions. Raises `OSError` if they cannot be read or have other offsets.
+#[pyfunction]
+#[pyo3(signature = (path, pieces, offsets, is_newest, uncommitted=Vec::new()))]
 fn audit_records(
     py: Python<'_>,
     path: PathBuf,
     pieces: Vec<(u64, u64)>,
     offsets: (i64, i64),
     is_newest: bool,
+    uncommitted: Vec<TransactionRow>,
 ) -> PyResult<Vec<RecordRow<'_>>> {
-    let found = py.detach(|| records_in(&path, &pieces, offsets, is_newest)).map_err(|error| failed(&path, &error))?;
+    let uncommitted = uncommitted_of(uncommitted);
+    let found = py.detach(|| records_in(&path, &pieces, offsets, is_newest, &uncommitted));
+    let found = found.map_err(|error| failed(&path, &error))?;
     Ok(found.into_iter().map(|stored| record_row(py, stored)).collect())
 }
 
@@ -126,7 +156,7 @@ impl AuditRows {
     /// Reads the pieces of a file into memory, each from a start position to an end. Raises `OSError` if it cannot be
     /// read.
     #[new]
-    #[pyo3(signature = (path, pieces, first_offset, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
+    #[pyo3(signature = (path, pieces, first_offset, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false, uncommitted=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords")]
     fn new(
         path: PathBuf,
@@ -138,9 +168,10 @@ impl AuditRows {
         since_ms: Option<i64>,
         until_ms: Option<i64>,
         has_entries: bool,
+        uncommitted: Vec<TransactionRow>,
     ) -> PyResult<AuditRows> {
         let groups = groups.map(|groups| groups.into_iter().collect());
-        let filter = Filter { groups, since_ms, until_ms, has_entries };
+        let filter = Filter { groups, since_ms, until_ms, has_entries, uncommitted: uncommitted_of(uncommitted) };
         let source = if is_journal { Source::Journal } else { Source::Offsets };
         let reader = RangeReader::open(&path, &pieces, first_offset, is_newest, source, filter);
         let reader = reader.map_err(|error| failed(&path, &error))?;
@@ -275,15 +306,33 @@ fn edit_entry<'py>(
     Ok(PyBytes::new(py, &edited))
 }
 
-/// Encodes one batch of records, each (wall milliseconds, key, value), the first at `base_offset`.
+/// Encodes one batch of records, each (wall milliseconds, key, value), the first at `base_offset`. With a `producer_id`
+/// they belong to its transaction.
 #[pyfunction]
-fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>) -> Bound<'_, PyBytes> {
+#[pyo3(signature = (base_offset, records, producer_id=None))]
+fn write_batch(
+    py: Python<'_>,
+    base_offset: i64,
+    records: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>,
+    producer_id: Option<i64>,
+) -> Bound<'_, PyBytes> {
     let mut batch = BatchWriter::default();
     (batch.base_offset, batch.leader_epoch) = (base_offset, 0);
+    batch.producer = producer_id.map(|producer_id| (producer_id, 0, 0));
+    batch.is_transactional = producer_id.is_some();
     for (timestamp_ms, key, value) in records {
         batch.push(timestamp_ms, Some(&key), value.as_deref());
     }
     PyBytes::new(py, &batch.finish())
+}
+
+/// Encodes the batch that ends a producer's transaction.
+#[pyfunction]
+fn write_marker(py: Python<'_>, base_offset: i64, at_ms: i64, producer_id: i64, is_commit: bool) -> Bound<'_, PyBytes> {
+    let marker = EndMarker { producer_id, producer_epoch: 0, coordinator_epoch: 0, is_commit };
+    let mut batch = marker.batch(at_ms).to_vec();
+    rewrite_header(&mut batch, base_offset, 0);
+    PyBytes::new(py, &batch)
 }
 
 /// Adds the functions and classes to the module.
@@ -296,8 +345,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(audit_records, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_transactions, module)?)?;
     module.add_function(wrap_pyfunction!(audit_wrong, module)?)?;
     module.add_function(wrap_pyfunction!(edit_entry, module)?)?;
     module.add_function(wrap_pyfunction!(write_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(write_marker, module)?)?;
     module.add_class::<AuditRows>()
 }

@@ -15,7 +15,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rota import _rota
-from rota.audit.logs import PARTITION, SOURCES, Part, opened, partition_directories, segments
+from rota.audit.logs import (
+    FILE_END,
+    JOURNAL,
+    PARTITION,
+    SOURCES,
+    Part,
+    Transaction,
+    opened,
+    partition_directories,
+    segments,
+)
 from rota.audit.rows import batches_of, unreadable
 
 if TYPE_CHECKING:
@@ -53,13 +63,37 @@ def _byte_of(path: Path, base: int, at: Position) -> int:
                 path.stat().st_size)  # fmt: skip
 
 
+Range = tuple[int, int, int, int, int, int]
+"""A part of a segment, with the fields that `_rota.audit_ranges` gives."""
+
+
+def _decided(source: str, cut: Range, expected: int, paths: list[Path]) -> tuple[Range | None, tuple[Transaction, ...]]:
+    """What of a range is decided, and the transactions in it that do not count. Raises OSError.
+
+    Nothing from the first record of an open transaction on is: its marker may come. `paths` are the segment of the
+    range and those behind it.
+    """
+    first, _, _, next_offset, _, records = cut
+    if source == JOURNAL or records == 0:
+        return cut, ()
+    files = [(path, [(0 if index else first, FILE_END)]) for index, path in enumerate(paths)]
+    uncommitted, undecided_at = _rota.audit_transactions(files, next_offset)
+    if undecided_at is None:
+        return cut, tuple(uncommitted)
+    if undecided_at <= first:
+        return None, ()
+    (shorter,) = _rota.audit_ranges(paths[0], expected, undecided_at - first, first, 1, undecided_at)
+    return shorter, tuple(one for one in uncommitted if one[1] < shorter[3])
+
+
 def parts_from(
     directory: Path, start: Position, part_bytes: int, goal: Position | None = None
 ) -> Iterator[tuple[Part, Position]]:
     """What there is behind a position, up to another one, part by part, and where each ends. Raises OSError.
 
-    A batch that is only half there is left for later; what is none in the middle of a log is a part without records.
-    Of a log that was compacted since the goal was set a part may go beyond it.
+    A batch that is only half there is left for later, and so is what follows the first record of an open transaction;
+    what is no batch in the middle of a log is a part without records. Of a log that was compacted since the goal was
+    set a part may go beyond it.
     """
     match = PARTITION.fullmatch(directory.name)
     assert match is not None, directory
@@ -78,9 +112,13 @@ def parts_from(
             cut = _rota.audit_ranges(path, at.offset, max(1, bytes_due), begins, 1)
             if not cut or (cut[0][5] == 0 and following is None):
                 break
-            first, end, _, next_offset, newest_ms, records = cut[0]
+            decided, uncommitted = _decided(source, cut[0], at.offset, [path for _, path in found[index:]])
+            if decided is None:
+                return
+            first, end, _, next_offset, newest_ms, records = decided
             place = (source, str(directory.parent), partition, str(path), first, end)
             part = Part(*place, at.offset, next_offset, newest_ms, records, at.offset == 0, False)
+            part = part._replace(uncommitted=uncommitted)
             if records == 0 and following is not None:
                 next_offset = max(next_offset, following)  # the end of what is damaged is not known
             at = Position(base, end, next_offset)
