@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -36,8 +37,19 @@ class Story:
         self.began_offset = self.offset
         return self.entry(mono_ms, {"kind": "began", "group": None})
 
-    def loaded(self, mono_ms: int = 0) -> Story:
-        return self.entry(mono_ms, {"kind": "loaded", "group": None})
+    def loaded(self, mono_ms: int = 0, held: int | None = None) -> Story:
+        """`held`: the generation of the group, if the state has it."""
+        return self.has_whole("loaded", mono_ms, held)
+
+    def has_whole(self, kind: str, mono_ms: int, held: int | None) -> Story:
+        of_group = [] if held is None else [{"kind": "state", "generation": held}]
+        return self.entry(mono_ms, {"kind": kind, "group": None}, *of_group)
+
+    def lacks(self, mono_ms: int, entries: int, held: int | None = None) -> Story:
+        """The journal says that entries are missing, and goes on with a whole state."""
+        self.began_offset -= entries - 1
+        self.entry(mono_ms, {"kind": "gap", "group": None, "count": entries})
+        return self.has_whole("snapshot", mono_ms, held)
 
     def advanced(self, mono_ms: int) -> Story:
         return self.entry(mono_ms, {"kind": "advanced", "group": None})
@@ -234,6 +246,25 @@ def without_a_leader(*, was_classic: bool) -> Story:
     return story.is_durable(10, story.appends - 1)
 
 
+def begun_unseen(behind: str, held: int | None, *generations: int) -> Story:
+    """A group is in generation 5, and behind entries that the journal has not, or a start, it has these."""
+    story = Story().began().loaded().writes(0, 5, member("one")).is_durable(0, 0)
+    if behind == "start":
+        story.began(10).loaded(10, held)
+    else:
+        story.lacks(10, 7, held)
+    for append_id, generation in enumerate(generations, 1):
+        story.writes(20, generation, member(f"member of {generation}")).is_durable(20, append_id)
+    return story
+
+
+def told_unseen() -> Story:
+    """Generation 5 is answered, and behind what is missing generation 1, to another leader."""
+    story = started().asks_to_join(5, 2, "old").is_told(5, 2, "old", 5)
+    story = story.lacks(10, 7)
+    return story.asks_to_join(20, 3, "two").is_told(20, 3, "two", 1)
+
+
 def told_twice() -> Story:
     """A JoinGroup is answered, and then in the name of another group."""
     story = started()
@@ -295,7 +326,18 @@ CASES = {
     "a classic group loses its leader": Case(without_a_leader(was_classic=True), {"leader not a member"}),
     "appends end out of order": Case(two_records(1, 0), set()),
     "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),
+    "generations go back over a start that kept the group": Case(begun_unseen("start", 5, 1), {"generation back"}),
+    "generations go back over a gap that kept the group": Case(begun_unseen("gap", 6, 1), {"generation back"}),
 }
+CASES["a group that began anew, unseen, is answered: gap"] = Case(told_unseen(), set())
+for behind in ("start", "gap"):
+    CASES |= {
+        f"a group begins anew, unseen: {behind}": Case(begun_unseen(behind, None, 1), set()),
+        f"a group has begun anew, unseen: {behind}": Case(begun_unseen(behind, 1, 1, 2), set()),
+        f"a group that began anew, unseen, goes back: {behind}": Case(
+            begun_unseen(behind, 2, 2, 1), {"generation back"}
+        ),
+    }
 
 
 def violations(names: Iterable[str]) -> set[str]:
@@ -304,11 +346,21 @@ def violations(names: Iterable[str]) -> set[str]:
 
 def found_in(rows: list[dict[str, Any]], *, is_whole: bool) -> list[str]:
     """What the fold finds in rows of a journal."""
-    batch = pa.RecordBatch.from_pylist([dict.fromkeys(ARROW_SCHEMA.names) | row for row in rows], schema=ARROW_SCHEMA)
-    fold = _rota.AuditFold(True, is_whole)
-    fold.rows(batch.num_rows, buffers_of(batch))
+    fold, found = _rota.AuditFold(True, is_whole), list[str]()
+    # A growing log comes record by record, and between two of them only states are kept.
+    for _, of_record in itertools.groupby(rows, key=lambda row: None if is_whole else row["offset"]):
+        if not is_whole:
+            state, groups = fold.state(), fold.group_states()
+            fold = _rota.AuditFold(True, is_whole)
+            fold.resume(state)
+            for name, kept in groups:
+                fold.resume_group(name, kept)
+        named = [dict.fromkeys(ARROW_SCHEMA.names) | row for row in of_record]
+        batch = pa.RecordBatch.from_pylist(named, schema=ARROW_SCHEMA)
+        fold.rows(batch.num_rows, buffers_of(batch))
+        found += [name for name, *_ in fold.take()]
     fold.end()
-    return [name for name, *_ in fold.take()]
+    return found + [name for name, *_ in fold.take()]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

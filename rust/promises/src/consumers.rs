@@ -117,14 +117,9 @@ pub(crate) struct Consumers {
 }
 
 impl Consumers {
-    /// Whether records are missing that were not when the last record of the group came.
-    pub(crate) fn lacks(&self, known: Known) -> bool {
-        self.known.from < known.from
-    }
-
     /// Forgets what was before records that are missing.
     pub(crate) fn know(&mut self, known: Known) {
-        if self.lacks(known) {
+        if self.known.from < known.from {
             *self = Consumers { known, ..Consumers::default() };
         }
     }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Number of the format of a state.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// Maximum rows kept that say what could not be read.
 const TROUBLES_MAX: usize = 1_000;
@@ -71,6 +71,10 @@ struct Place {
     /// What is before it has been seen.
     next_offset: i64,
     known: Known,
+    /// What was remembered of classic groups before this offset counts no more, because records are missing.
+    lives_from: i64,
+    /// Whether a journal's next whole state tells which groups are still there.
+    awaits_state: bool,
     journal: Journal,
 }
 
@@ -88,8 +92,7 @@ impl Fold {
     /// Returns a fold that remembers nothing.
     pub fn new(is_journal: bool, extent: Extent) -> Fold {
         let found = Found { findings: Vec::new(), extent };
-        let groups = Groups::new(!is_journal && extent == Extent::Growing);
-        Fold { is_journal, place: Place::default(), groups, found, tally: Tally::default() }
+        Fold { is_journal, place: Place::default(), groups: Groups::default(), found, tally: Tally::default() }
     }
 
     /// Folds the next rows, in log order and of whole records. Rows that have been seen are passed over.
@@ -128,8 +131,18 @@ impl Fold {
         self.groups.know(known);
     }
 
+    /// Records before this offset are missing, by which classic groups may have ended and begun anew.
+    fn live_from(&mut self, from: i64) {
+        self.place.lives_from = from;
+        self.groups.live_from(from);
+    }
+
     fn trouble(&mut self, row: &Row<'_>) {
-        self.know_from(row.offset.unwrap_or_default() + 1);
+        let from = row.offset.unwrap_or_default() + 1;
+        self.know_from(from);
+        if !self.is_journal && self.found.extent == Extent::Growing {
+            self.live_from(from);
+        }
         if self.tally.troubles.len() < TROUBLES_MAX {
             self.tally.troubles.push(Trouble {
                 offset: row.offset.unwrap_or_default(),
@@ -151,18 +164,41 @@ impl Fold {
             self.tally.compacted += count;
             self.place.next_offset += count - 1;
             self.know_from(self.place.next_offset);
+            // Compaction never leaves a record and takes a later tombstone of the group: of a whole log classic groups lived on.
+            if !self.is_journal && self.found.extent == Extent::Growing {
+                self.live_from(self.place.next_offset);
+            }
         } else if self.is_journal {
-            // A coordinator begins with what the log says, which may be more than the journal heard of.
-            if matches!(rows[0].kind, Some("began" | "gap")) {
-                self.know_from(self.place.next_offset);
-            }
-            self.place.journal.of_entry(rows, &mut self.groups, &mut self.found);
-            if rows[0].kind == Some("loaded") {
-                // It names every group.
-                self.know(Known { lacks: false, ..self.place.known });
-            }
+            self.of_entry(rows);
         } else {
             self.of_group_record(rows);
+        }
+    }
+
+    /// An entry of a journal.
+    fn of_entry(&mut self, rows: &[Row<'_>]) {
+        let kind = rows[0].kind.unwrap_or_default();
+        // A coordinator begins with what the log says, which may be more than the journal heard of.
+        if matches!(kind, "began" | "gap") {
+            self.know_from(self.place.next_offset);
+            self.place.awaits_state = true;
+        }
+        if kind == "gap" {
+            self.live_from(self.place.next_offset);
+        }
+        if matches!(kind, "loaded" | "snapshot") && self.place.awaits_state {
+            self.place.awaits_state = false;
+            self.live_from(self.place.next_offset);
+            for row in rows {
+                if let Some(name) = row.group {
+                    self.groups.is_held(name, row.generation);
+                }
+            }
+        }
+        self.place.journal.of_entry(rows, &mut self.groups, &mut self.found);
+        if kind == "loaded" {
+            // It names every group.
+            self.know(Known { lacks: false, ..self.place.known });
         }
     }
 
@@ -272,6 +308,7 @@ impl Fold {
     pub fn resume(&mut self, state: &[u8]) -> Result<(), StateError> {
         self.place = read(state)?;
         self.groups.know(self.place.known);
+        self.groups.live_from(self.place.lives_from);
         Ok(())
     }
 

@@ -30,6 +30,16 @@ impl Generations {
         self.shares.clear();
     }
 
+    /// The group's life is known from this offset on, where it has this generation.
+    pub(crate) fn begin(&mut self, generation: i32, offset: i64) {
+        self.greatest = Some((generation, offset));
+    }
+
+    /// Whether there was a later generation.
+    pub(crate) fn has_later(&self, generation: i32) -> bool {
+        self.greatest.is_some_and(|(greatest, _)| generation < greatest)
+    }
+
     pub(crate) fn of_version(&mut self, version: &Version, found: &mut Found) {
         let (at, generation) = (version.at(), version.generation.unwrap_or_default());
         match self.greatest {

@@ -31,6 +31,8 @@ pub(crate) struct Group {
     pub consumers: Consumers,
     pub storm: Storm,
     pub answers: Answers,
+    /// Of a life before this offset nothing is remembered.
+    lives_from: i64,
 }
 
 impl Group {
@@ -39,11 +41,26 @@ impl Group {
         self.last.is_none_or(|(generation, _)| generation.is_none_or(|generation| generation == 0))
     }
 
-    /// Records are missing, by which a classic group may have ended and begun anew.
-    fn forget(&mut self) {
-        self.last = None;
-        self.generations.end();
-        self.committed = Committed::default();
+    /// Forgets the life of a classic group before records that are missing, by which it may have ended and begun anew.
+    fn live_from(&mut self, lives_from: i64) {
+        if self.lives_from < lives_from {
+            self.lives_from = lives_from;
+            self.last = None;
+            self.generations.end();
+            self.committed = Committed::default();
+        }
+    }
+
+    /// A whole state behind missing records has the group. It is the one of before unless its generation was later then.
+    fn is_held(&mut self, lives_from: i64, generation: Option<i32>) {
+        let is_another = |generation: &i32| self.generations.has_later(*generation);
+        match generation.filter(is_another) {
+            Some(generation) => {
+                self.live_from(lives_from);
+                self.generations.begin(generation, lives_from);
+            }
+            None => self.lives_from = lives_from,
+        }
     }
 
     /// A record of the group became durable.
@@ -84,18 +101,30 @@ pub(crate) struct Groups {
     all: Vec<(Arc<str>, Group)>,
     last: usize,
     known: Known,
-    forgets: bool,
+    /// Records before this offset are missing that may have ended a classic group.
+    lives_from: i64,
 }
 
 impl Groups {
-    /// `forgets`: what was remembered of a classic group counts no more where records are missing. A log that is read
-    /// at once needs that not: compaction never leaves a record and takes a later tombstone of the group.
-    pub(crate) fn new(forgets: bool) -> Groups {
-        Groups { forgets, ..Groups::default() }
-    }
-
     /// Returns a group, which is new if nothing is remembered of it.
     pub(crate) fn get(&mut self, name: &str) -> (&Arc<str>, &mut Group) {
+        let (lives_from, known) = (self.lives_from, self.known);
+        let (name, group) = self.remembered(name);
+        group.live_from(lives_from);
+        group.consumers.know(known);
+        (name, group)
+    }
+
+    /// A whole state has the group, in this generation if it is a classic one.
+    pub(crate) fn is_held(&mut self, name: &str, generation: Option<i32>) {
+        let lives_from = self.lives_from;
+        let (_, group) = self.remembered(name);
+        if group.lives_from < lives_from {
+            group.is_held(lives_from, generation);
+        }
+    }
+
+    fn remembered(&mut self, name: &str) -> (&Arc<str>, &mut Group) {
         if self.all.get(self.last).is_none_or(|(last, _)| **last != *name) {
             self.last = match self.index.get(name) {
                 Some(index) => *index,
@@ -103,16 +132,17 @@ impl Groups {
             };
         }
         let (name, group) = &mut self.all[self.last];
-        if self.forgets && group.consumers.lacks(self.known) {
-            group.forget();
-        }
-        group.consumers.know(self.known);
         (name, group)
     }
 
     /// Records of consumer groups are missing, or those of other groups than were found since.
     pub(crate) fn know(&mut self, known: Known) {
         self.known = known;
+    }
+
+    /// Records before this offset are missing that may have ended classic groups.
+    pub(crate) fn live_from(&mut self, lives_from: i64) {
+        self.lives_from = lives_from;
     }
 
     pub(crate) fn insert(&mut self, name: Arc<str>, group: Group) -> usize {

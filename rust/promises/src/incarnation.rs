@@ -56,12 +56,18 @@ impl Incarnation {
         }
     }
 
+    /// Entries are missing. Groups may have begun anew meanwhile: their answers are as those of another incarnation.
+    pub(crate) fn miss(&mut self) {
+        self.has_gaps = true;
+        self.number += 1;
+    }
+
     /// The type of an entry that is not about a group.
     pub(crate) fn mark(&mut self, kind: &str, offset: i64) {
         match kind {
             "loaded" | "snapshot" => self.is_loaded = true,
             "unloaded" if self.unloaded_offset.is_none() => self.unloaded_offset = Some(offset),
-            "gap" => self.has_gaps = true,
+            "gap" => self.miss(),
             _ => {}
         }
     }

@@ -60,6 +60,9 @@ impl Journal {
             self.end(groups, found);
             self.incarnation.begin(first);
         }
+        if first.kind == Some("gap") {
+            self.appends.clear();
+        }
         self.incarnation.tick(first);
         let mut told: Vec<Told<'_>> = Vec::new();
         for row in rows {
