@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import rota
+from harness import peer
+from harness.raw import NONE, Connection
 from rota import _rota, journal
 from rota.audit.command import shown_time
 from rota.cli import app
@@ -105,6 +107,42 @@ def test_the_records_of_kafka_tell_what_was_durable(kafka: Path) -> None:
 def test_what_the_logs_do_not_tell_is_said(lives: Path, arguments: list[str], code: int, says: str) -> None:
     ended = run(*arguments, "--from", lives)
     assert (ended.exit_code, says in ended.stderr) == (code, True), ended.stderr
+
+
+def committed(server: rota.Server, group: str, offset: int) -> None:
+    """Commit without members."""
+    with Connection((server.host, server.port)) as connection:
+        assert peer.committed(connection.ask(peer.commit(group, {0: offset}))) == {NONE}
+
+
+def test_a_group_that_only_whole_states_of_a_journal_have_is_told(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for has_journal in (False, True):
+        with rota.Server(data=data, journal=has_journal) as server:
+            if not has_journal:
+                server.create_topic("orders", 1)
+                committed(server, "waiting", 7)
+            else:
+                committed(server, "other", 1)
+    told = run("state", "waiting", "--from", data)
+    assert told.exit_code == 0, told.stderr
+    found = json.loads(told.stdout)
+    assert "mono_ms" in found  # as only a journal has it
+    assert [(topic, index, value["offset"]) for topic, index, value in found["group"]["offsets"]] == [("orders", 0, 7)]
+    assert run("why", "waiting", "--from", data).exit_code == 0
+    ended = run("state", "wating", "--from", data)
+    assert (ended.exit_code, "has nothing about group `wating`; the nearest is `waiting`" in ended.stderr) == (3, True)
+
+
+def test_a_group_that_the_journal_does_not_have_is_told_from_the_log_of_groups(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with rota.Server(data=data, journal=True) as server:
+        server.create_topic("orders", 1)
+        committed(server, "other", 1)
+    with rota.Server(data=data) as server:
+        committed(server, "waiting", 7)
+    told = run("state", "waiting", "--from", data)
+    assert (told.exit_code, json.loads(told.stdout)["offsets"]) == (0, {"orders-0": 7})
 
 
 def test_a_running_server_is_asked_about_now() -> None:

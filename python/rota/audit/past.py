@@ -21,6 +21,10 @@ class UnknownPastError(Exception):
     """The logs do not tell; the message says why."""
 
 
+class NotInJournalError(UnknownPastError):
+    """The journal has nothing about the group."""
+
+
 @dataclass(frozen=True)
 class Moment:
     """What a journal tells of a group at an instant."""
@@ -36,7 +40,10 @@ class Moment:
 
 
 def _partition_with(log: _rota.DataLog, group: str, where: Path) -> int:
-    """The partition of a journal that has entries of the group. Raises UnknownPastError if none has."""
+    """The partition of a journal that has the group: entries about it, or it is in a whole state.
+
+    Raises NotInJournalError if there is none.
+    """
     names: set[str] = set()
     for partition in journal.partitions(log):
         for line in journal.entries(log, partition):
@@ -44,7 +51,21 @@ def _partition_with(log: _rota.DataLog, group: str, where: Path) -> int:
                 return partition
             names.add(line.group)
     names.discard("")
-    raise UnknownPastError(f"the journal in `{where}` has nothing about group `{group}`; {instead_of(group, names)}")
+    for partition in journal.partitions(log):
+        for line in journal.entries(log, partition):
+            held = set() if line.group else _held_in(line.value)
+            if group in held:
+                return partition
+            names |= held
+    raise NotInJournalError(f"the journal in `{where}` has nothing about group `{group}`; {instead_of(group, names)}")
+
+
+def _held_in(entry: bytes) -> set[str]:
+    """The groups in the whole state of an entry, if it has one."""
+    replay = _rota.JournalReplay()
+    replay.fold(entry)
+    state = replay.snapshot()
+    return set() if state is None else set(rota.coordinator.Coordinator.restore(state).group_ids())
 
 
 def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:

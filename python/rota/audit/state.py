@@ -63,13 +63,24 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
     existing_directory(directory, "--from")
     instant = _asked(at)
     try:
-        tell = _from_journal if journal_in(directory) else _recorded
-        told = tell(group, directory, instant)
+        told = _told(group, directory, instant)
     except past.UnknownPastError as error:
         fail(NOT_FOUND, str(error))
     except OSError as error:
         fail(FAILED, str(error))
     typer.echo(json.dumps(told, indent=None if as_json else 2))
+
+
+def _told(group: str, directory: Path, instant: int | None) -> dict[str, object]:
+    if not journal_in(directory):
+        return _recorded(group, directory, instant)
+    try:
+        return _from_journal(group, directory, instant)
+    except past.NotInJournalError as unknown:
+        try:
+            return _recorded(group, directory, instant)
+        except past.UnknownPastError:
+            raise unknown from None
 
 
 def _from_journal(group: str, directory: Path, instant: int | None) -> dict[str, object]:
