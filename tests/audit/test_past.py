@@ -13,7 +13,7 @@ import rota
 from harness import peer
 from harness.raw import NONE, Connection
 from rota import _rota, journal
-from rota.audit.command import shown_time
+from rota.audit.command import instant_ms, shown_time
 from rota.cli import app
 from tests.audit.conftest import GROUPS_A_START
 
@@ -143,6 +143,36 @@ def test_a_group_that_the_journal_does_not_have_is_told_from_the_log_of_groups(t
         committed(server, "waiting", 7)
     told = run("state", "waiting", "--from", data)
     assert (told.exit_code, json.loads(told.stdout)["offsets"]) == (0, {"orders-0": 7})
+
+
+@pytest.mark.parametrize("at", [[], ["--at", "2026-01-31T13:30:20"], ["--at", "9999-12-31T23:59:59.999999"]])
+@pytest.mark.parametrize("command", ["state", "why"])
+def test_an_entry_of_another_version_is_damage(command: str, at: list[str], tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
+    partition = tmp_path / "__rota_journal-0"
+    partition.mkdir()
+    (partition / f"{0:020}.log").write_bytes(_rota.write_batch(0, [(0, b"g", b"\x02abc")]))
+    ended = run(command, "g", "--from", tmp_path, *at)
+    assert (ended.exit_code, ended.exception.__class__) == (1, SystemExit)
+    assert "partition 0, offset 0: " in ended.stderr
+    assert "version 2" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("9999-12-31T23:59:59.999999", 253_402_300_799_999),
+        ("2026-01-31T13:30:20.0015", 1_769_866_220_001),
+        ("1969-12-31T23:59:59.9995", -1),
+    ],
+)
+def test_an_instant_is_rounded_down(text: str, at_ms: int) -> None:
+    assert instant_ms("--at", text) == at_ms
+
+
+def test_an_instant_behind_the_last_year_is_refused(lives: Path) -> None:
+    ended = run("state", "g", "--from", lives, "--at", "9999-12-31T23:59:59-05:00")
+    assert (ended.exit_code, "--at is `9999-12-31T23:59:59-05:00`" in ended.stderr) == (2, True)
 
 
 def test_a_running_server_is_asked_about_now() -> None:

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -116,9 +116,10 @@ def instant_ms(option: str, text: str) -> int:
     """An ISO time, UTC unless it says otherwise, in milliseconds since the Unix epoch."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         fail(MISUSED, f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return (at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
 def shown_time(at_ms: int | None) -> str:

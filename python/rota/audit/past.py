@@ -82,11 +82,15 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
     folding = _rota.JournalReplay()
     last = None
     for line in journal.entries(log, partition):
-        mono_ms, wall_ms = _rota.journal_time(line.value)
+        try:
+            mono_ms, wall_ms = _rota.journal_time(line.value)
+            is_stop = at_ms is None and line.offset == end - 1 and line.fields()["event"] == "Unloaded"
+        except ValueError as error:
+            raise OSError(f"partition {partition}, offset {line.offset}: {error}") from error
         if at_ms is not None and wall_ms > at_ms:
             break
-        if at_ms is None and line.offset == end - 1 and line.fields()["event"] == "Unloaded":
-            break  # the server was stopped: what there was before that is what is asked for
+        if is_stop:
+            break  # what there was before the server was stopped is what is asked for
         if (difference := folding.fold(line.value)) is not None:
             raise OSError(
                 f"partition {partition}, offset {line.offset}: the {difference[1]} differ from what the coordinator"
