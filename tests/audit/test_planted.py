@@ -120,7 +120,7 @@ def test_the_model_differs_where_a_fault_is_among_what_it_is_asked(found: Audit,
 def test_a_verdict_says_where_to_look(found: Audit, planted: Path) -> None:
     owners = next(each for each in found.verdicts if (each.name, each.log) == ("two owners", str(planted)))
     assert (owners.id, len(owners.members), owners.witness.startswith("orders-")) == ("S12", 2, True)
-    where = f'--source offsets --partition {owners.partition} --group "{owners.group}"'
+    where = f"--source offsets --partition {owners.partition} --group {owners.group}"
     offsets = f"--from-offset {owners.first_offset} --to-offset {owners.last_offset}"
     assert owners.reproduce == f"rota log dump {planted} {where} {offsets}"
     ended = CliRunner().invoke(app, owners.reproduce.replace('"', "").split()[1:])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from rota.audit.audit import Merging, merged
-from rota.audit.command import told
+import pytest
+
+from rota.audit.audit import Audit, Merging, Unreadable, merged, of_copies, verdict_of
+from rota.audit.command import told, told_trouble
 from rota.audit.folds import said_of
 from rota.audit.follow.query import kept
+from rota.audit.live import with_command
+from rota.audit.promises import Finding
 from rota.audit.verdict import Verdict
 
 LINES_MAX, WIDTH_MAX = 10, 210
@@ -51,6 +56,33 @@ def test_a_verdict_is_at_most_ten_lines() -> None:
     assert max(map(len, lines)) <= WIDTH_MAX
     assert lines[0].startswith("violation S12 two owners: group g generation 7 (a, b), partition 3")
     assert lines[-2:] == ["  also in the log of groups: partition 3, offsets 4 to 4", "  rota log dump ..."]
+
+
+NAMES = ["a b", "größe", "$(id)", "it's", "a\x1b[2Jb"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_has_the_id_of_a_group_and_the_path_of_a_log_as_one_word(name: str) -> None:
+    finding = Finding("generation back", name, 1, 0, 1, 0, [name], f"generation 1\n{name}")
+    found = verdict_of("offsets", f"/data/{name}", 3, finding)
+    words = shlex.split(found.reproduce)
+    assert words[:4] == ["rota", "log", "dump", f"/data/{name}"]
+    assert words[words.index("--group") + 1] == name
+    replay = verdict_of("journal", f"/data/{name}", 3, finding._replace(name="replay"))
+    assert shlex.split(replay.reproduce) == ["rota", "log", "replay", f"/data/{name}"]
+    (copied,) = of_copies(Audit(verdicts=[found])).verdicts
+    assert shlex.split(copied.reproduce, comments=True)[3:] == ["DIR", *words[4:]]
+    of_broker = with_command(name, found)
+    assert shlex.split(of_broker.reproduce)[2] == name
+
+
+def test_what_clients_chose_moves_no_cursor() -> None:
+    name = NAMES[-1]
+    long = verdict("offsets", f"/data/{name}", group=name, members=[name], witness=f"{name}\n{name}")
+    trouble = Unreadable(name, 0, 0, "unreadable", name)
+    for said in (told(long), told_trouble(trouble)):
+        assert "\x1b" not in said
+        assert "a\\x1b[2Jb" in said
 
 
 def test_what_the_journal_and_the_log_of_groups_both_show_is_one_finding() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -105,11 +105,12 @@ def nothing_of(parts: list[Part]) -> Audit:
 
 
 def _reproduce(source: str, log: str, partition: int, group: str | None, name: str, offsets: tuple[int, int]) -> str:
+    """A command for a shell. Clients choose the ids of their groups."""
     if name == REPLAY.name:
-        return f"rota log replay {log}"
-    chosen = "" if group is None else f" --group {json.dumps(group)}"
+        return f"rota log replay {shlex.quote(log)}"
+    chosen = "" if group is None else f" --group {shlex.quote(group)}"
     where = f"--source {source} --partition {partition}{chosen} --from-offset {offsets[0]} --to-offset {offsets[1]}"
-    return f"rota log dump {log} {where}"
+    return f"rota log dump {shlex.quote(log)} {where}"
 
 
 def verdict_of(source: str, log: str, partition: int, found: Finding) -> Verdict:
@@ -202,11 +203,13 @@ class Timing:
 
 def of_copies(found: Audit) -> Audit:
     """The audit of logs at URLs, which `rota log` reads from a copy."""
-    found.verdicts = [
-        verdict._replace(reproduce=f"{verdict.reproduce.replace(verdict.log, 'DIR')}  # DIR: a copy of {verdict.log}")
-        for verdict in found.verdicts
-    ]
+    found.verdicts = [verdict._replace(reproduce=_of_copy(verdict)) for verdict in found.verdicts]
     return found
+
+
+def _of_copy(verdict: Verdict) -> str:
+    log = shlex.quote(verdict.log)
+    return f"{verdict.reproduce.replace(log, 'DIR', 1)}  # DIR: a copy of {log}"
 
 
 def assembled(wanted: Wanted, results: list[Result]) -> Audit:

@@ -19,7 +19,7 @@ from rota.audit.matrix import UNKNOWN
 from rota.audit.stores import Format, StoreError, check_place
 from rota.exits import MISUSED, NOT_FOUND, complain, fail, file_to_write
 from rota.progress import Lines
-from rota.why.words import counted
+from rota.why.words import counted, printable
 
 if TYPE_CHECKING:
     from rota.audit.audit import Audit, Unreadable, Wanted
@@ -178,12 +178,13 @@ def told(verdict: Verdict) -> str:
     lines = verdict.witness.splitlines()
     lines = [line if len(line) <= WITNESS_WIDTH else f"{line[:WITNESS_WIDTH]} …" for line in lines[:WITNESS_LINES]]
     lines += [f"also in the log of groups: {verdict.also}"] if verdict.also else []
-    return "\n  ".join([head, *lines, verdict.reproduce])
+    return "\n  ".join(map(printable, [head, *lines, verdict.reproduce]))
 
 
 def told_trouble(trouble: Unreadable) -> str:
     """What could not be read, in a line."""
-    return f"{trouble.kind}: {trouble.log}, partition {trouble.partition}, offset {trouble.offset}: {trouble.reason}"
+    where = f"{trouble.log}, partition {trouble.partition}, offset {trouble.offset}"
+    return printable(f"{trouble.kind}: {where}: {trouble.reason}")
 
 
 def summary(found: Audit) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,7 @@ def with_command(bootstrap_servers: str, verdict: Verdict) -> Verdict:
     """The verdict with a command of Kafka's that prints its records."""
     formatter = "OffsetsMessageFormatter" if verdict.name == "offset went back" else "GroupMetadataMessageFormatter"
     command = (
-        f"kafka-console-consumer.sh --bootstrap-server {bootstrap_servers} --topic {OFFSETS_TOPIC}"
+        f"kafka-console-consumer.sh --bootstrap-server {shlex.quote(bootstrap_servers)} --topic {OFFSETS_TOPIC}"
         f" --partition {verdict.partition} --offset {verdict.first_offset}"
         f" --formatter org.apache.kafka.tools.consumer.{formatter}"
     )
