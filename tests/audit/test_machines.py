@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -72,6 +73,25 @@ def test_junit_keeps_to_xml_whatever_a_name_has_in_it() -> None:
     assert failure.get("message") == "group a<b>&\ud7ff, data, partition 3, offset 12"
     assert failure.text == f"{CHECK_OF['two owners'].says}\norders-0\norders-1\nrota log dump data"
     assert [error.text for error in suite.iter("error")] == ["nobatch"]
+
+
+class Counting(list[Verdict]):
+    """Verdicts that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Verdict]:
+        self.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("fail_on", ["violation", "observation"])
+def test_junit_goes_through_the_verdicts_once(fail_on: str) -> None:
+    names = ["two owners", OBSERVED, "two owners", OBSERVED]
+    found = Audit(verdicts=Counting(verdict(name) for name in names), fail_on=fail_on)
+    machines.as_junit(found)
+    assert isinstance(found.verdicts, Counting)
+    assert found.verdicts.times == 1
 
 
 def test_annotations_are_one_line_each() -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rota.audit.audit import Audit
+from rota.audit.audit import FAILS_ON, Audit
 from rota.audit.checks import CHECK_OF, OBSERVATION, VIOLATION
 from rota.audit.logs import UNREADABLE
 from rota.audit.verdict import Verdict
@@ -28,15 +28,19 @@ def as_junit(found: Audit) -> str:
     output. What could not be read is an error."""
     suite = ElementTree.Element("testsuite", name="rota audit")
     failed = 0
+    by_name: dict[str, list[Verdict]] = {name: [] for name in CHECK_OF}
+    for verdict in found.verdicts:
+        by_name[verdict.name].append(verdict)
+    fails = FAILS_ON[found.fail_on]
     for name, check in CHECK_OF.items():
-        verdicts = [verdict for verdict in found.verdicts if verdict.name == name]
+        verdicts = by_name[name]
         case = ElementTree.SubElement(suite, "testcase", classname="rota audit", name=f"{check.id} {name}".strip())
-        failing = [verdict for verdict in verdicts if verdict in found.failing]
+        failing = [verdict for verdict in verdicts if verdict.severity in fails]
         failed += bool(failing)
         for verdict in failing:
             failure = ElementTree.SubElement(case, "failure", type=verdict.severity, message=_xml(_place(verdict)))
             failure.text = _xml("\n".join((check.says, verdict.witness, verdict.reproduce)))
-        others = [f"{_place(verdict)}: {verdict.witness}" for verdict in verdicts if verdict not in failing]
+        others = [f"{_place(verdict)}: {verdict.witness}" for verdict in verdicts if verdict.severity not in fails]
         if others:
             ElementTree.SubElement(case, "system-out").text = _xml("\n".join(others))
     case = ElementTree.SubElement(suite, "testcase", classname="rota audit", name="everything can be read")
