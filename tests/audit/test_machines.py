@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -110,6 +111,12 @@ def test_annotations_come_before_the_summary(data: Path) -> None:
     first, *rest = run(data, "--github").stdout.splitlines()
     assert first.startswith("::notice title=offset went back::group orders, ")
     assert rest[-2] == "0 violations, 1 observation"
+
+
+def test_annotations_leave_json_alone(data: Path) -> None:
+    ended = run(data, "--json", "--github")
+    assert [verdict["name"] for verdict in json.loads(ended.stdout)["verdicts"]] == [OBSERVED]
+    assert ended.stderr.startswith("::notice title=offset went back::group orders, ")
 
 
 def test_metrics_count_every_check(data: Path, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def checked_path(text: str) -> Path:
 
 
 def told(verdict: Verdict) -> str:
-    """A verdict in a few lines."""
+    """A verdict in a few lines, without what would move a terminal's cursor."""
     where = f"partition {verdict.partition}, offsets {verdict.first_offset} to {verdict.last_offset}"
     group = "" if verdict.group is None else f" group {verdict.group}"
     generation = "" if verdict.generation is None else f" generation {verdict.generation}"
@@ -310,7 +310,7 @@ def audit(
     else:
         found = _here(wanted, shows)
     found.fail_on = fail_on.value
-    _write_for_machines(found, junit, metrics, github)
+    _write_for_machines(found, junit, metrics, github, as_json_)
     _end(found, as_json_)
 
 
@@ -370,15 +370,16 @@ def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, sh
         return live.audit_broker(cluster, bootstrap_server, wanted, progress)
 
 
-def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, github: bool) -> None:
+def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, github: bool, as_json_: bool) -> None:
     from rota.audit import machines
 
     if junit is not None:
         junit.write_text(machines.as_junit(found), encoding="utf-8")
     if metrics is not None:
         machines.write_metrics(found, metrics)
+    # GitHub Actions reads them from stderr, too; stdout is JSON.
     for line in machines.as_annotations(found) if github else ():
-        typer.echo(line)
+        typer.echo(line, err=as_json_)
 
 
 def check_targets(
