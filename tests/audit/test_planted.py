@@ -176,6 +176,30 @@ def test_the_lag_is_known_where_messages_lie_beside_the_groups(
     assert all(row.lag == row.end_offset - row.committed and row.end_offset > 0 for row in lags)
 
 
+def test_the_report_draws_the_last_of_many_generations(spark: SparkSession) -> None:
+    """Of 10,000; a plot has room for 2,000 bars. The views are those of a session of its own."""
+    apart = spark.newSession()
+    named = "'offsets' AS source, 'data' AS log, 'orders' AS `group`"
+    of_group = f"{named}, id AS offset, CAST(id AS INT) AS generation, id * 1000 AS from_ms, (id + 1) * 1000 AS to_ms"
+    none = "CAST(NULL AS STRING)"
+    views = {
+        "rows": f"SELECT {named}",
+        "generations": f"""SELECT {of_group}, 'a' AS leader, 'range' AS protocol, array('a') AS members,
+          array('a') AS joined, array() AS gone, {none} AS cause, {none} AS cause_member, {none} AS cause_reason
+          FROM range(10000)""",
+        "ownership": f"SELECT {of_group}, 'a' AS member, 'events' AS topic, 0 AS topic_partition FROM range(10000)",
+        "lag": f"SELECT {named}, 'events' AS topic, 0 AS topic_partition WHERE false",
+    }
+    for name, sql in views.items():
+        apart.sql(sql).createOrReplaceTempView(name)
+    page = "".join(report._groups(apart, Audit()))
+    for drawn in ("<title>generation {} at", "<title>a, generation {}, from"):
+        assert [drawn.format(number) in page for number in (7_999, 8_000, 9_999)] == [False, True, True]
+    assert page.count("<title>") == 2 * report.BARS_SHOWN
+    # The plot begins with the first that it shows.
+    assert "1970-01-01 02:13:20.000</text>" in page
+
+
 def test_the_report_is_one_file_with_plots_and_verdicts(found: Audit, spark: SparkSession, tmp_path: Path) -> None:
     target = tmp_path / "report.html"
     report.write(spark, found, target)

@@ -116,7 +116,7 @@ def ownership_plot(rows: list[Row], span: Span) -> str:
         f"<text x='0' y='{at * LINE + 13}'>{escape(f'{topic}-{index}')[:34]}</text>"
         for at, (topic, index) in enumerate(places)
     ]
-    for row in rows[:BARS_SHOWN]:
+    for row in rows:
         left, right = span.x(row.from_ms), span.x(span.to_ms if row.to_ms is None else row.to_ms)
         y = places.index((row.topic, row.topic_partition)) * LINE + 2
         says = escape(f"{row.member}, generation {row.generation}, from {_clock(row.from_ms)}")
@@ -132,7 +132,7 @@ def ownership_plot(rows: list[Row], span: Span) -> str:
 def rebalances_plot(rows: list[Row], span: Span) -> str:
     """A stroke for each generation; pointing at it tells who came and who went."""
     body = [f"<text x='0' y='{LINE - 4}'>generations</text>"]
-    for row in rows[:BARS_SHOWN]:
+    for row in rows:
         x = span.x(row.from_ms)
         says = escape(f"generation {row.generation} at {_clock(row.from_ms)}: {cause(row)}")
         body.append(
@@ -152,7 +152,7 @@ def cause(row: Row) -> str:
 
 
 def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) -> str:
-    times = [generation.from_ms for generation in generations]
+    times = [shown.from_ms for shown in (*generations, *owned)]
     first_ms, last_ms = min(times), max([*times, *(owner.to_ms or 0 for owner in owned)])
     span = Span(first_ms, last_ms + max(1, int((last_ms - first_ms) * BEHIND_SHARE)))
     shown = [
@@ -202,6 +202,14 @@ def write(spark: SparkSession, found: Audit, target: Path) -> None:
     target.write_text(f"{head}<body>{''.join(body)}</body></html>\n", encoding="utf-8")
 
 
+def _last(spark: SparkSession, table: str, order: Sequence[str], key: dict[str, Any]) -> list[Row]:
+    """The last rows of a group that a plot has room for, oldest first."""
+    where = "source = :source AND log = :log AND `group` = :name"
+    latest = ", ".join(f"{column} DESC" for column in order)
+    rows = spark.sql(f"SELECT * FROM {table} WHERE {where} ORDER BY {latest} LIMIT {BARS_SHOWN}", args=key).collect()
+    return rows[::-1]
+
+
 def _groups(spark: SparkSession, found: Audit) -> list[str]:
     """All of them, and some in full: those with verdicts first, then those with the most generations."""
     spark.createDataFrame(
@@ -225,12 +233,11 @@ def _groups(spark: SparkSession, found: Audit) -> list[str]:
     for row in [row for row in listed if row.generations][:GROUPS_SHOWN]:
         key: dict[str, Any] = {"source": row.source, "log": row.log, "name": row.group}
         where = "log = :log AND `group` = :name"
-        of_source = f"source = :source AND {where}"
         parts.append(
             _group(
                 row,
-                spark.sql(f"SELECT * FROM generations WHERE {of_source} ORDER BY offset", args=key).collect(),
-                spark.sql(f"SELECT * FROM ownership WHERE {of_source} ORDER BY from_ms", args=key).collect(),
+                _last(spark, "generations", ["offset"], key),
+                _last(spark, "ownership", ["from_ms", "topic", "topic_partition", "member"], key),
                 spark.sql(f"SELECT * FROM lag WHERE {where} ORDER BY topic, topic_partition", args=key).collect(),
             )
         )
