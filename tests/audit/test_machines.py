@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rota import _rota
-from rota.audit import machines
+from rota.audit import engines, machines
 from rota.audit.audit import Audit, Unreadable
 from rota.audit.checks import CHECK_OF
-from rota.audit.engines import Rate, Task
+from rota.audit.engines import Rate, Task, local
+from rota.audit.folds import Cause, Fold
 from rota.audit.logs import Part
 from rota.audit.verdict import Verdict
 from rota.cli import app
@@ -144,6 +145,13 @@ def test_progress_has_the_rate_and_the_time_that_is_left() -> None:
     rate = Rate(tasks, [[part]], lambda _: None)
     rate.tell(part)
     assert rate.said(2.0) == "40 of 80 MB read, 20 MB a second, 2 s left"
+
+
+def test_an_audit_in_this_process_keeps_no_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cause = Cause("data", "orders", 7, 1, "MemberLeft", "a", "", 0)
+    fold = Fold("data", 0, 1, 1, 1, 0, 0, 0, [], [cause], None)
+    monkeypatch.setattr(engines, "run", lambda *_: fold)
+    assert local([Task("replay", 0)], [[]], lambda _: None) == [fold._replace(causes=[])]
 
 
 def test_what_is_interrupted_reads_no_further_part() -> None:

@@ -103,12 +103,17 @@ class Rate:
         return f"{done}, {rate / mb:.0f} MB a second, {left_s:.0f} s left"
 
 
+def _without_causes(result: Result) -> Result:
+    """A result without what only tables need, one for each generation."""
+    return result._replace(causes=[]) if isinstance(result, folds.Fold) else result
+
+
 def local(tasks: list[Task], partitions: Partitions, say: Say) -> list[Result]:
     """Run tasks in this process, on all cores."""
     rate = Rate(tasks, partitions, say)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            return list(pool.map(lambda task: run(task, partitions, rate.tell), tasks))
+            return list(pool.map(lambda task: _without_causes(run(task, partitions, rate.tell)), tasks))
         except BaseException:
             rate.is_over = True
             raise
