@@ -17,7 +17,7 @@ pub struct Fold {
     pub differences: Vec<(i64, Difference)>,
     /// Causes of generations, in order.
     pub causes: Vec<Cause>,
-    /// Why the rest could not be read.
+    /// Why something was not folded: it could not be read, or entries are missing.
     pub damage: Option<String>,
 }
 
@@ -34,10 +34,16 @@ pub struct Cause {
 
 /// Folds what belongs to the first of `ranges` of one partition: from the first whole state in it (or from its first
 /// entry, if the journal begins there) over as many of the others as it takes to the next whole state, which is
-/// compared. So every entry of a journal is folded by exactly one call, one for each range; after a difference folding
-/// goes on at the next whole state. Errors: a file cannot be read.
+/// compared. So every entry of a journal is folded by exactly one call, one for each range; after a difference, and after
+/// entries that are missing, folding goes on at the next whole state. Errors: a file cannot be read.
 pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Result<Fold> {
-    let mut fold = Folding { replay: Replay::new(), is_running: is_first, is_over: false, fold: Fold::default() };
+    let mut fold = Folding {
+        replay: Replay::new(),
+        next_offset: None,
+        is_running: is_first,
+        is_over: false,
+        fold: Fold::default(),
+    };
     for (index, (path, start, end)) in ranges.iter().enumerate() {
         let bytes = range_bytes(path, *start, *end)?;
         let mut rest = &bytes[..];
@@ -63,6 +69,8 @@ pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Resul
 
 struct Folding {
     replay: Replay,
+    /// Of the next entry; `None`: any.
+    next_offset: Option<i64>,
     is_running: bool,
     is_over: bool,
     fold: Fold,
@@ -75,7 +83,22 @@ impl Folding {
         self.fold
     }
 
+    /// Folding ends here, and goes on at the next whole state.
+    fn interrupt(&mut self, reason: String) {
+        self.fold.damage.get_or_insert(reason);
+        self.fold.counts += std::mem::take(&mut self.replay).counts();
+        self.is_running = false;
+    }
+
     fn batch(&mut self, batch: &Batch<'_>, payload: &[u8], is_later_range: bool) {
+        let base_offset = batch.header().base_offset;
+        let expected = self.next_offset.replace(batch.header().last_offset().saturating_add(1));
+        if let Some(expected) = expected.filter(|expected| self.is_running && *expected < base_offset) {
+            self.interrupt(format!("the entries of offsets {expected} to {} are missing", base_offset - 1));
+            if is_later_range {
+                return;
+            }
+        }
         for record in batch.records_in(payload) {
             let Ok(record) = record else { return };
             let value = record.value.unwrap_or_default();

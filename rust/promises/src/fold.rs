@@ -137,11 +137,23 @@ impl Fold {
         self.groups.live_from(from);
     }
 
+    /// Nothing is known of what the log had before this offset and behind what was read.
+    fn miss(&mut self, from: i64) {
+        self.know_from(from);
+        self.live_from(from);
+        if self.is_journal {
+            self.place.awaits_state = true;
+            self.place.journal.miss();
+        }
+    }
+
     fn trouble(&mut self, row: &Row<'_>) {
         let from = row.offset.unwrap_or_default() + 1;
-        self.know_from(from);
-        if !self.is_journal && self.found.extent == Extent::Growing {
-            self.live_from(from);
+        if row.kind == Some("torn") {
+            // Nothing follows.
+            self.know_from(from);
+        } else {
+            self.miss(from);
         }
         if self.tally.troubles.len() < TROUBLES_MAX {
             self.tally.troubles.push(Trouble {
@@ -155,7 +167,8 @@ impl Fold {
     /// The rows of one record, if there are any.
     fn record(&mut self, rows: &[Row<'_>]) {
         let Some(offset) = rows.first().map(|row| row.offset.unwrap_or_default()) else { return };
-        if self.place.next_offset == 0 && offset > 0 {
+        let is_first = self.place.next_offset == 0;
+        if is_first && offset > 0 {
             self.know_from(offset);
         }
         self.place.next_offset = offset + 1;
@@ -163,10 +176,11 @@ impl Fold {
             let count = rows[0].count.unwrap_or_default();
             self.tally.compacted += count;
             self.place.next_offset += count - 1;
-            self.know_from(self.place.next_offset);
-            // Compaction never leaves a record and takes a later tombstone of the group: of a whole log classic groups lived on.
-            if !self.is_journal && self.found.extent == Extent::Growing {
-                self.live_from(self.place.next_offset);
+            if !is_first && (self.is_journal || self.found.extent == Extent::Growing) {
+                self.miss(self.place.next_offset);
+            } else {
+                // Compaction never leaves a record and takes a later tombstone of the group: classic groups lived on.
+                self.know_from(self.place.next_offset);
             }
         } else if self.is_journal {
             self.of_entry(rows);

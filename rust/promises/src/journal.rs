@@ -46,6 +46,15 @@ impl Journal {
         self.tickets.groups().chain(self.appends.groups())
     }
 
+    /// Entries are missing that the journal does not count: retention removed them, or they cannot be read. What was under
+    /// way may have ended.
+    pub(crate) fn miss(&mut self) {
+        self.order = Order::default();
+        self.tickets.clear();
+        self.appends.clear();
+        self.incarnation.miss();
+    }
+
     /// The rows of one entry.
     pub(crate) fn of_entry(&mut self, rows: &[Row<'_>], groups: &mut Groups, found: &mut Found) {
         let first = &rows[0];

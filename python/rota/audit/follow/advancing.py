@@ -23,6 +23,8 @@ SKIPPED = "skipped"
 
 # Behind these a coordinator is known whatever was before.
 WHOLE = frozenset({"began", "snapshot"})
+# There the replay cannot go on: retention removed entries before they were read, or they cannot be read.
+MISSING = frozenset({"compacted", "unreadable"})
 
 
 class CheckpointError(ValueError):
@@ -92,18 +94,22 @@ def _replayed(known: Remembered, rows: pa.RecordBatch, seen_offset: int) -> tupl
     columns = [rows.column(name).to_pylist() for name in ("kind", "part", "offset", "payload")]
     new = [row for row in zip(*columns, strict=True) if row[2] >= seen_offset]
     whole = {offset for kind, part, offset, _ in new if kind in WHOLE and part == 0}
-    entries = [(offset, payload or b"") for kind, _, offset, payload in new if kind == "entry"]
-    if not entries:
+    missing = {offset for kind, _, offset, _ in new if kind in MISSING}
+    entries = {offset: payload or b"" for kind, _, offset, payload in new if kind == "entry"}
+    if not entries and not missing:
         return [], known
     found: list[Finding] = []
     replay, state, behind = _replay(known), known.coordinator, list(known.behind)
-    for offset, value in entries:
+    for offset in sorted(entries.keys() | missing):
+        if offset in missing:
+            replay, state, behind = None, b"", []
+            continue
         if replay is None and offset in whole:
             replay, state, behind = _rota.JournalReplay(), None, []
         if replay is None:
             continue
-        behind.append(value)
-        if (difference := replay.fold(value)) is not None:
+        behind.append(entries[offset])
+        if (difference := replay.fold(entries[offset])) is not None:
             replay = None
             found.append(difference_of(offset, *difference))
     saved = b"" if replay is None else replay.as_entry()
