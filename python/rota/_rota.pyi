@@ -3164,6 +3164,9 @@ class AuditFold:
     def read(self, rows: AuditRows) -> None:
         """Fold the rest of the rows."""
 
+    def unreadable(self, offset: int, reason: str) -> None:
+        """From this offset on a part of the log cannot be read."""
+
     def rows(self, count: int, columns: list[tuple[bytes, bytes, bytes, int]]) -> None:
         """Fold rows of whole records, except those that have been seen. Raises ValueError if columns are missing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import rota
 from harness import peer
 from harness.raw import NONE, Connection
+from rota import _rota
 from rota.audit.follow.growth import Position, parts_from
 from rota.audit.logs import Part, parts_of
 from rota.cli import app
@@ -207,3 +209,33 @@ def test_segments_that_a_compacted_one_covers_are_gone(segments_only: Path) -> N
     first.with_name(first.name + ".swap").write_bytes(whole)
     assert told_of(rows(parts_of([segments_only]))) == expected()
     assert told_of(rows(followed(segments_only))) == expected()
+
+
+def group_record(generation: int) -> tuple[bytes, bytes | None]:
+    record = _rota.GroupRecord("orders", _rota.GroupValue(generation=generation, protocol_type="consumer"))
+    return record.key_bytes(), record.value_bytes()
+
+
+@pytest.mark.parametrize("damage", ["none", "batch", "file"])
+def test_a_group_may_have_ended_in_what_cannot_be_read(damage: str, tmp_path: Path) -> None:
+    """Three segments of one record each: generation 5, another group, generation 1."""
+    directory = tmp_path / "data" / "__consumer_offsets-0"
+    directory.mkdir(parents=True)
+    other = _rota.OffsetRecord("other", "orders", 0, _rota.OffsetValue(7))
+    records = [group_record(5), (other.key_bytes(), other.value_bytes()), group_record(1)]
+    paths = [directory / f"{offset:020}.log" for offset in range(len(records))]
+    for offset, (path, record) in enumerate(zip(paths, records, strict=True)):
+        path.write_bytes(_rota.write_batch(offset, [(0, *record)]))
+    if damage == "batch":
+        content = bytearray(paths[1].read_bytes())
+        content[-1] ^= 0x55
+        paths[1].write_bytes(content)
+    elif damage == "file":
+        paths[1].unlink()
+        paths[1].mkdir()
+    ended = CliRunner().invoke(app, ["audit", str(tmp_path / "data"), "--json"])
+    found = json.loads(ended.stdout)
+    assert [verdict["name"] for verdict in found["verdicts"]] == (["generation back"] if damage == "none" else [])
+    assert (ended.exit_code, found["groups"]) == ((1, 2) if damage == "none" else (2, 1))
+    places = [(one["log"], one["partition"], one["offset"]) for one in found["unreadable"]]
+    assert places == ([] if damage == "none" else [(str(tmp_path / "data"), 0, 1)])

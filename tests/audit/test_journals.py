@@ -104,6 +104,17 @@ def decided(found: dict[str, Any], identifier: str) -> str:
     return str(line["decided"])
 
 
+def test_a_segment_that_cannot_be_opened_is_no_violation(log: Path) -> None:
+    third = len(batches(log)) // 3
+    _, path, _ = in_segments(log, 0, third, 2 * third)
+    due = int(path.stem)
+    path.unlink()
+    path.mkdir()
+    found = audited(log, 2)
+    assert [(one["log"], one["offset"]) for one in found["unreadable"]] == [(str(log.parent), due)]
+    assert "are missing" in damage(found)[0]
+
+
 def test_a_segment_that_is_gone_is_no_violation(log: Path) -> None:
     third = len(batches(log)) // 3
     _, path, _ = in_segments(log, 0, third, 2 * third)

@@ -161,7 +161,9 @@ def _segment_parts(source: str, segment: tuple[int, Path], before: list[Part], p
     try:
         ranges = _rota.audit_ranges(path, base_offset, part_bytes, end=end)
     except OSError as error:
-        return [unreadable_part(path, source, partition, error)]
+        due = _due(before, base_offset)
+        part = unreadable_part(path.parent, source, partition, error)
+        return [part._replace(path=str(path), first_offset=due, next_offset=due)]
     parts: list[Part] = []
     for start, range_end, first_offset, next_offset, newest_ms, records in ranges:
         expected = _due(before, base_offset) if start == 0 else first_offset

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rota import _rota
 from rota.audit.folds import fold, said_of
-from rota.audit.logs import JOURNAL, UNREADABLE, Part, opened, partitions_in, parts_of
+from rota.audit.logs import JOURNAL, Part, opened, partitions_in, parts_of
 
 
 class Finding(NamedTuple):
@@ -46,18 +46,17 @@ def promised(parts: list[Part], tell: Callable[[Part], None] = lambda _: None) -
     """Fold the parts of one partition, in their order. `tell` hears of each part that was read."""
     first = parts[0]
     folding = _rota.AuditFold(first.source == JOURNAL, True)
-    unread: list[tuple[int, str, str]] = []
     for part in parts:
         try:
             folding.read(opened(part))
         except OSError as error:
-            unread.append((part.first_offset, UNREADABLE, str(error)))
+            folding.unreadable(part.first_offset, str(error))
         tell(part)
     folding.end()
     rows, compacted, troubles, skipped = folding.tally()
     groups, findings = sorted(folding.groups()), [Finding(*found) for found in folding.take()]
-    place = (first.source, first.log, first.partition, rows + len(unread), compacted)
-    return Promised(*place, groups, findings, sorted(unread + troubles), skipped)
+    place = (first.source, first.log, first.partition, rows, compacted)
+    return Promised(*place, groups, findings, troubles, skipped)
 
 
 def found_in(*paths: Path) -> Iterator[tuple[str, int, Finding]]:

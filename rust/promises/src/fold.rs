@@ -147,6 +147,13 @@ impl Fold {
         }
     }
 
+    /// From this offset on a part of the log cannot be read.
+    pub fn unreadable(&mut self, offset: i64, reason: &str) {
+        self.tally.rows += 1;
+        let offset = Some(offset.max(self.place.next_offset));
+        self.trouble(&Row { offset, kind: Some("unreadable"), note: Some(reason), ..Row::default() });
+    }
+
     fn trouble(&mut self, row: &Row<'_>) {
         let from = row.offset.unwrap_or_default() + 1;
         if row.kind == Some("torn") {

@@ -67,6 +67,11 @@ impl AuditFold {
         });
     }
 
+    /// From this offset on a part of the log cannot be read.
+    fn unreadable(&mut self, offset: i64, reason: &str) {
+        self.fold.unreadable(offset, reason);
+    }
+
     /// Folds rows in the columns of `audit_columns`. Raises `ValueError` if there are fewer columns.
     fn rows(&mut self, py: Python<'_>, count: usize, columns: Vec<ColumnRow>) -> PyResult<()> {
         let batch = batch_of(count, &columns)?;
