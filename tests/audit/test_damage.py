@@ -211,6 +211,27 @@ def test_segments_that_a_compacted_one_covers_are_gone(segments_only: Path) -> N
     assert told_of(rows(followed(segments_only))) == expected()
 
 
+def coverage(data: Path, exit_code: int) -> dict[str, tuple[str, str]]:
+    """What decided each invariant of the log of groups, and what is unknown of it."""
+    ended = CliRunner().invoke(app, ["audit", str(data), "--json"])
+    assert ended.exit_code == exit_code
+    return {line["id"]: (line["decided"], line["why"]) for line in json.loads(ended.stdout)["coverage"]}
+
+
+def test_what_cannot_be_read_is_not_decided(segments_only: Path) -> None:
+    without_header(segment(segments_only), 5)
+    found = coverage(segments_only, 2)
+    said = "1 place could not be read; what is left was checked"
+    assert (found["S4"], found["S3"]) == (("unknown", f"unknown: {said}"), ("query", said))
+
+
+def test_what_a_crash_left_at_the_end_takes_nothing_from_what_is_decided(segments_only: Path) -> None:
+    path = segment(segments_only)
+    path.write_bytes(path.read_bytes()[:-5])
+    found = coverage(segments_only, 0)
+    assert (found["S4"], found["S3"]) == (("query", ""), ("query", ""))
+
+
 def group_record(generation: int) -> tuple[bytes, bytes | None]:
     record = _rota.GroupRecord("orders", _rota.GroupValue(generation=generation, protocol_type="consumer"))
     return record.key_bytes(), record.value_bytes()

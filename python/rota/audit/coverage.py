@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rota.audit.folds import Fold
-from rota.audit.logs import JOURNAL
+from rota.audit.logs import JOURNAL, UNREADABLE
 from rota.audit.matrix import BOTH, MATRIX, NEEDS_ALL_RECORDS, OF_NEWER, QUERIED, REPLAYED, UNKNOWN, WHY_UNKNOWN
 from rota.audit.promises import Promised
+from rota.why.words import counted
 
 NOT_IN_LOG = "the log of groups has no joins, heartbeats or answers"
 
@@ -24,13 +25,34 @@ class Line(NamedTuple):
     """Of what is unknown, or known in part only; else empty."""
 
 
-def _line(source: str, log: str, identifier: str, missing: int, newer: int, unfolded: bool) -> Line:
+class _Counts:
+    """What is counted of a log."""
+
+    def __init__(self) -> None:
+        self.missing = self.unread = self.newer = 0
+
+    def add(self, one: Promised) -> None:
+        """One of its partitions."""
+        self.missing += one.compacted
+        # The end that a crash left had no record that counts.
+        self.unread += sum(kind == UNREADABLE for _, kind, _ in one.troubles)
+        self.newer += sum(is_newer for _, is_newer in one.groups)
+
+
+def _line(source: str, log: str, identifier: str, counts: _Counts, unfolded: bool) -> Line:
     decided = MATRIX[identifier][0 if source == JOURNAL else 1]
     why = WHY_UNKNOWN.get(identifier, "" if decided != UNKNOWN else NOT_IN_LOG)
-    if source != JOURNAL and missing and identifier in NEEDS_ALL_RECORDS:
-        decided, why = UNKNOWN, f"unknown: compacted ({missing} records are gone; what is left was checked)"
-    elif source != JOURNAL and newer and decided != UNKNOWN and identifier not in OF_NEWER:
-        why = f"unknown of {newer} groups of the newer consumer protocol"
+    if source != JOURNAL and counts.missing and identifier in NEEDS_ALL_RECORDS:
+        decided = UNKNOWN
+        why = f"unknown: compacted ({counts.missing} records are gone; what is left was checked)"
+    elif source != JOURNAL and counts.newer and decided != UNKNOWN and identifier not in OF_NEWER:
+        why = f"unknown of {counts.newer} groups of the newer consumer protocol"
+    if counts.unread and decided != UNKNOWN:
+        said = f"{counted(counts.unread, 'place')} could not be read; what is left was checked"
+        if identifier in NEEDS_ALL_RECORDS:
+            decided, why = UNKNOWN, f"unknown: {said}"
+        else:
+            why = "; ".join(filter(None, [why, said]))
     if source == JOURNAL and unfolded and decided in {REPLAYED, BOTH}:
         decided = QUERIED if decided == BOTH else UNKNOWN
         why = "part of the journal is missing or could not be folded"
@@ -39,14 +61,12 @@ def _line(source: str, log: str, identifier: str, missing: int, newer: int, unfo
 
 def lines(partitions: list[Promised], folds: list[Fold]) -> list[Line]:
     """One for each log and invariant."""
-    logs: dict[tuple[str, str], list[int]] = {}
+    logs: dict[tuple[str, str], _Counts] = {}
     for each in partitions:
-        counts = logs.setdefault((each.source, each.log), [0, 0])
-        counts[0] += each.compacted
-        counts[1] += sum(is_newer for _, is_newer in each.groups)
+        logs.setdefault((each.source, each.log), _Counts()).add(each)
     troubled = {fold.log for fold in folds if fold.damage or fold.missing or fold.unchecked or fold.differences}
     return [
-        _line(source, log, identifier, missing, newer, log in troubled)
-        for (source, log), (missing, newer) in sorted(logs.items())
+        _line(source, log, identifier, counts, log in troubled)
+        for (source, log), counts in sorted(logs.items(), key=lambda of_log: of_log[0])
         for identifier in MATRIX
     ]
