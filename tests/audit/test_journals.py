@@ -104,6 +104,35 @@ def decided(found: dict[str, Any], identifier: str) -> str:
     return str(line["decided"])
 
 
+def test_an_entry_of_another_version_is_unreadable_and_no_violation(log: Path) -> None:
+    following = batches(log)[-1].next_offset
+    with segment(log).open("ab") as file:
+        file.write(_rota.write_batch(following, [(0, b"", b"\x02abc")]))
+    found = audited(log, 2)
+    assert [trouble["offset"] for trouble in found["unreadable"]] == [following]
+    assert damage(found)[0].startswith(f"the entry of offset {following}: ")
+    assert (decided(found, "S5"), decided(found, "S4")) == ("unknown", "unknown")
+    assert [one.name for one in followed(log, Position(), Kept())] == ["unreadable"]
+
+
+def test_a_state_of_another_version_is_unreadable_and_no_violation(log: Path) -> None:
+    """In the middle: the last start is checked again."""
+    lines = list(journal.entries(_rota.DataLog(log.parent), 0))
+    _, loaded, _ = [at for at, line in enumerate(lines) if "Loaded" in line.fields()["event"]]
+    replay = _rota.JournalReplay()
+    assert replay.fold(lines[loaded].value) is None
+    state = replay.snapshot()
+    assert state
+    records = records_in(log)
+    records[loaded] = (0, b"", lines[loaded].value.replace(state, bytes([state[0] + 1]) + state[1:]))
+    write(log, [records])
+    found = audited(log, 2)
+    assert [trouble["offset"] for trouble in found["unreadable"]] == [loaded]
+    assert len(damage(found)) == 1
+    assert sum(fold["compared"] for fold in found["folds"]) > 2 * COMMITS
+    assert [one.name for one in followed(log, Position(), Kept())] == ["unreadable"]
+
+
 def test_a_segment_that_cannot_be_opened_is_no_violation(log: Path) -> None:
     third = len(batches(log)) // 3
     _, path, _ = in_segments(log, 0, third, 2 * third)

@@ -2,8 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-use rota_core::explain::Rebalance;
-use rota_journal::{Difference, Entry, Replay, ReplayCounts};
+use rota_core::{Coordinator, explain::Rebalance};
+use rota_journal::{Difference, Entry, OwnedEvent, Replay, ReplayCounts};
 use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
 
 use crate::reader::range_bytes;
@@ -35,7 +35,8 @@ pub struct Cause {
 /// Folds what belongs to the first of `ranges` of one partition: from the first whole state in it (or from its first
 /// entry, if the journal begins there) over as many of the others as it takes to the next whole state, which is
 /// compared. So every entry of a journal is folded by exactly one call, one for each range; after a difference, and after
-/// entries that are missing, folding goes on at the next whole state. Errors: a file cannot be read.
+/// entries that are missing or of another version of rota, folding goes on at the next whole state. Errors: a file cannot
+/// be read.
 pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Result<Fold> {
     let mut fold = Folding {
         replay: Replay::new(),
@@ -110,7 +111,10 @@ impl Folding {
             let offset = batch.offset(&record);
             match self.replay.fold(value) {
                 Ok(()) => self.note_causes(offset),
-                Err(difference) => self.part_ways(offset, difference),
+                Err(difference) => match unreadable(value) {
+                    Some(reason) => self.interrupt(format!("the entry of offset {offset}: {reason}")),
+                    None => self.part_ways(offset, difference),
+                },
             }
             self.is_over = begins && is_later_range;
             if self.is_over {
@@ -128,5 +132,16 @@ impl Folding {
         self.fold.differences.push((offset, difference));
         self.fold.counts += std::mem::take(&mut self.replay).counts();
         self.is_running = false;
+    }
+}
+
+/// Why an entry, or the whole state in it, cannot be read; `None`: it can be.
+fn unreadable(value: &[u8]) -> Option<String> {
+    match Entry::read(value).map(|entry| entry.event) {
+        Ok(OwnedEvent::Loaded { state } | OwnedEvent::Snapshot { state }) => {
+            Coordinator::restore(state).err().map(|error| error.to_string())
+        }
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
     }
 }
