@@ -104,6 +104,14 @@ def decided(found: dict[str, Any], identifier: str) -> str:
     return str(line["decided"])
 
 
+def test_what_a_crash_left_at_the_end_is_no_damage(log: Path) -> None:
+    path = segment(log)
+    path.write_bytes(path.read_bytes()[:-5])
+    found = audited(log, 0)
+    assert [trouble["kind"] for trouble in found["unreadable"]] == ["torn"]
+    assert (damage(found), decided(found, "S5"), decided(found, "S4")) == ([], "replay", "both")
+
+
 def test_an_entry_of_another_version_is_unreadable_and_no_violation(log: Path) -> None:
     following = batches(log)[-1].next_offset
     with segment(log).open("ab") as file:

@@ -80,5 +80,5 @@ def fold(parts: list[Part]) -> Fold:
 
 
 def readable(parts: list[Part]) -> list[Part]:
-    """The parts of a partition that can be read."""
-    return [part for part in parts if part.trouble is None]
+    """The parts of a partition that can be read: no unreadable file, and not what a crash left at the end."""
+    return [part for part in parts if part.trouble is None and not (part.is_newest and not part.records)]
