@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import GreaterThanOrEqual
 from typer.testing import CliRunner
 
 import rota
@@ -18,9 +19,10 @@ from rota import _rota, journal
 from rota.audit.follow.advancing import Remembered, advanced
 from rota.audit.follow.growth import Position, parts_from
 from rota.audit.follow.query import batch_of
-from rota.audit.logs import JOURNAL, Part
+from rota.audit.logs import JOURNAL, PART_BYTES, Part
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA, rows_of
+from rota.audit.source import LogReader
 from rota.cli import app
 
 SETTINGS = {"offsets.topic.num.partitions": 1}
@@ -159,6 +161,15 @@ def test_a_segment_that_is_gone_is_no_violation(log: Path) -> None:
     found = audited(log, 0)
     assert damage(found)[0].startswith(f"the entries of offsets {int(path.stem)} to ")
     assert decided(found, "S5") == "unknown"
+
+
+def test_a_journal_is_not_chosen_by_the_time_of_its_batches(log: Path) -> None:
+    """The rows have the coordinator's time."""
+    write(log, [records_in(log)])
+    reader = LogReader([log.parent], PART_BYTES)
+    assert list(reader.pushFilters([GreaterThanOrEqual(("at_ms",), 1)]))
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert {"request", "append", "appended"} <= {row["kind"] for row in rows}
 
 
 # ---- following

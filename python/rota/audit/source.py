@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from rota.audit.follow.broker import Broker, BrokerReader
 from rota.audit.follow.growth import GrowthReader
 from rota.audit.hadoop import is_url
-from rota.audit.logs import PART_BYTES, Part, parts_of
+from rota.audit.logs import JOURNAL, PART_BYTES, Part, parts_of
 from rota.audit.rows import SPARK_SCHEMA, rows_of
 
 if TYPE_CHECKING:
@@ -69,9 +69,13 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part that has something of the time that is asked about."""
-        parts = parts_of(self.paths, self.part_bytes)
-        late = [part for part in parts if part.trouble or self.since_ms is None or part.newest_ms >= self.since_ms]
-        return [InputPartition(part) for part in late]
+        return [InputPartition(part) for part in parts_of(self.paths, self.part_bytes) if self._may_have(part)]
+
+    def _may_have(self, part: Part) -> bool:
+        # A journal's rows have the coordinator's time, which may be later than that of their batch.
+        if part.trouble is not None or part.source == JOURNAL or self.since_ms is None:
+            return True
+        return part.newest_ms >= self.since_ms
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part. Where there are no parts, Spark asks all the same, without one."""
