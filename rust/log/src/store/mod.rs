@@ -13,6 +13,7 @@
 mod ahead;
 mod checkpoint;
 mod compaction;
+mod found;
 mod layout;
 mod lives;
 mod mend;
