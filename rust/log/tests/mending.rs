@@ -194,9 +194,13 @@ fn shared_file(files: &ForgetfulFiles, part: &str) -> String {
 
 #[test]
 fn a_recovery_gives_up_shared_files_only_when_it_is_told_to_and_then_has_what_the_segments_have() {
-    for (part, at) in
-        [("rota.checkpoint", Some(30)), ("rota.wal", Some(20)), ("rota.wal", Some(100)), ("rota.wal", None)]
-    {
+    for (part, at) in [
+        ("rota.checkpoint", Some(30)),
+        ("rota.checkpoint", None),
+        ("rota.wal", Some(20)),
+        ("rota.wal", Some(100)),
+        ("rota.wal", None),
+    ] {
         let files = written(Durability::Fsync, 6);
         let name = shared_file(&files, part);
         match at {

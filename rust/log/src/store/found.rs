@@ -52,7 +52,13 @@ impl Opening {
             old.into_iter().map(path).try_for_each(|old| self.store.files.remove(&old)).map_err(&io)?;
         }
         if self.store.options.access == Access::Salvage {
-            return self.salvage_wals(checkpoint.map(|_| first), &numbers).map_err(io);
+            let was_damaged = !self.report.given_up.is_empty();
+            let wals = self.salvage_wals(checkpoint.map(|_| first), &numbers).map_err(io)?;
+            if checkpoint.is_none() && !was_damaged && wals.iter().any(|(_, wal)| !wal.frames.is_empty()) {
+                let file = self.store.dir.join(CHECKPOINT);
+                self.report.given_up.insert(0, format!("`{}`: it is missing", file.display()));
+            }
+            return Ok(wals);
         }
         if checkpoint.is_some() && numbers.first() != Some(&first) {
             return Err(OpenError::Damaged { file: path(first), reason: "it is missing".to_owned() });
@@ -71,6 +77,11 @@ impl Opening {
         let is_begun = |wal: &Option<WalContent>| wal.as_ref().is_none_or(|wal| wal.frames.is_empty());
         while (read.len() > 1 || checkpoint.is_none()) && read.last().is_some_and(|(_, wal)| is_begun(wal)) {
             read.pop();
+        }
+        if checkpoint.is_none() && !read.is_empty() {
+            // The first checkpoint is durable before the first frame. Without it, where the frames continue is not known.
+            let file = self.store.dir.join(CHECKPOINT);
+            return Err(OpenError::Damaged { file, reason: "it is missing".to_owned() });
         }
         let mut wals: Vec<(u64, WalContent)> = Vec::with_capacity(read.len());
         for (number, wal) in read {
