@@ -176,6 +176,28 @@ fn a_damaged_or_missing_write_ahead_file_refuses_the_directory() {
 }
 
 #[test]
+fn a_newest_write_ahead_file_with_frames_is_not_taken_for_one_that_was_being_created() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, _) = open_as(&files, StoreOptions { wal_bytes: 1, ..options(Durability::Fsync) }).unwrap();
+    let create = Command::Create { topic: TOPIC.to_owned(), partition: 0, topic_id: 9 };
+    let handle = PartitionHandle(store.pass(vec![create]).remove(0).unwrap() as u32);
+    store.pass(vec![Command::Open { partition: handle, epoch: 1 }]).remove(0).unwrap();
+    store.pass(vec![Command::Append { partition: handle, epoch: 1, batch: batch(0) }]).remove(0).unwrap();
+    // The next file begins, and the checkpoint does not end.
+    drop(store.next_task(0).expect("a checkpoint is due"));
+    store.pass(vec![Command::Append { partition: handle, epoch: 1, batch: batch(1) }]).remove(0).unwrap();
+    drop(store);
+    let names = files.list(Path::new("")).unwrap().into_iter().map(|entry| entry.name);
+    let wals: Vec<String> = names.filter(|name| name.contains("wal")).collect();
+    assert_eq!(wals.len(), 2, "{wals:?}");
+    let untouched = files.after_crash(Survival::Everything);
+    assert_eq!(count(&open(&untouched, Durability::Fsync).0, 0), Ok(2));
+    files.damage(Path::new(&wals[1]), |bytes| bytes[10] ^= 1).unwrap();
+    let error = open_as(&files, options(Durability::Fsync)).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }) && error.to_string().contains(&wals[1]), "{error}");
+}
+
+#[test]
 fn a_later_format_is_refused_before_old_write_ahead_files_are_deleted() {
     let files = ForgetfulFiles::new(64);
     let mut store = filled(&files, Durability::Fsync, 5);

@@ -7,7 +7,7 @@ use super::{
     layout::{self, CHECKPOINT, Checkpoint},
     open::Opening,
     opened::OpenError,
-    wal::{WAL_FORMAT, WalContent, later_wal_format, read_wal},
+    wal::{WAL_FORMAT, WalContent, later_wal_format, read_wal, was_being_created},
 };
 
 impl Opening {
@@ -70,6 +70,9 @@ impl Opening {
             if let Some(position) = wal.as_ref().and_then(|wal| wal.damaged_at) {
                 let reason = format!("the frame at byte {position} is wrong, and later ones are not");
                 return Err(OpenError::Damaged { file, reason });
+            }
+            if wal.is_none() && !was_being_created(self.store.files.as_ref(), &file).map_err(&io)? {
+                return Err(OpenError::Damaged { file, reason: "its header is wrong".to_owned() });
             }
             read.push((number, wal));
         }

@@ -408,7 +408,13 @@ pub fn later_wal_format(files: &dyn Files, path: &Path) -> io::Result<Option<u64
     Ok((header[7] as char).to_digit(36).map(u64::from).filter(|format| *format > WAL_FORMAT))
 }
 
-/// Reads a write-ahead file; `None` without a header, which means that it was being created.
+/// Whether a file without a header was being created: the header is durable before anything follows it.
+pub fn was_being_created(files: &dyn Files, path: &Path) -> io::Result<bool> {
+    let bytes = read_file(files, path)?.unwrap_or_default();
+    Ok(bytes.iter().skip(FILE_HEADER_BYTES).all(|byte| *byte == 0))
+}
+
+/// Reads a write-ahead file; `None` without a whole header, see [`was_being_created`].
 pub fn read_wal(files: &dyn Files, path: &Path) -> io::Result<Option<WalContent>> {
     let bytes = read_file(files, path)?.unwrap_or_default();
     let Some((header, _)) = bytes.split_first_chunk::<FILE_HEADER_BYTES>() else { return Ok(None) };
