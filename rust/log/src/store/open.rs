@@ -76,6 +76,35 @@ fn damage_in(opened: &Result<(Store, Report), OpenError>) -> Vec<String> {
     }
 }
 
+/// The names in a directory, and whose it is.
+struct Look {
+    entries: Vec<Entry>,
+    origin: Origin,
+}
+
+impl Look {
+    /// Looks at a directory. Errors: neither rota nor Kafka created it, or a later release wrote it.
+    fn at(files: &dyn Files, dir: &Path, reads: bool) -> Result<Look, OpenError> {
+        let io = Opening::io(dir);
+        let entries = files.list(dir).map_err(&io)?;
+        let meta = read_file(files, &dir.join(META_PROPERTIES)).map_err(&io)?;
+        let origin = match &meta {
+            Some(meta) if String::from_utf8_lossy(meta).lines().any(|line| line.starts_with(MARKER)) => Origin::Ours,
+            Some(_) => Origin::Foreign,
+            None if entries.iter().all(|entry| entry.name == LOCK || layout::is_temporary(&entry.name)) && !reads => {
+                Origin::New
+            }
+            None if reads => return Err(OpenError::NoData { dir: dir.to_owned() }),
+            None => return Err(OpenError::Strange { dir: dir.to_owned() }),
+        };
+        let later = meta.as_deref().and_then(|meta| layout::later_format(&String::from_utf8_lossy(meta)));
+        if let Some((found, known)) = later {
+            return Err(OpenError::LaterFormat { file: dir.join(META_PROPERTIES), found, known });
+        }
+        Ok(Look { entries, origin })
+    }
+}
+
 pub(super) struct Opening {
     pub(super) store: Store,
     pub(super) report: Report,
@@ -102,35 +131,25 @@ impl Opening {
                 files.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).map_err(&io)?;
             }
         }
-        let found = files.list(dir).map_err(&io)?;
-        let meta = read_file(files.as_ref(), &dir.join(META_PROPERTIES)).map_err(&io)?;
-        let origin = match &meta {
-            Some(meta) if String::from_utf8_lossy(meta).lines().any(|line| line.starts_with(MARKER)) => Origin::Ours,
-            Some(_) => Origin::Foreign,
-            None if found.iter().all(|entry| entry.name == LOCK || layout::is_temporary(&entry.name)) && !reads => {
-                Origin::New
-            }
-            None if reads => return Err(OpenError::NoData { dir: dir.to_owned() }),
-            None => return Err(OpenError::Strange { dir: dir.to_owned() }),
-        };
-        if origin == Origin::Foreign && (options.access == Access::Own || reads) {
-            options.access = Access::ReadForeign;
-        }
-        let later = meta.as_deref().and_then(|meta| layout::later_format(&String::from_utf8_lossy(meta)));
-        if let Some((found, known)) = later {
-            return Err(OpenError::LaterFormat { file: dir.join(META_PROPERTIES), found, known });
-        }
-        // Readers recover like a start, in memory.
-        let files = if options.access == Access::Read { Arc::new(OverlayFiles::new(files)) } else { files };
-        let lock = if options.access.is_read_only() {
+        let mut look = Look::at(files.as_ref(), dir, reads)?;
+        let is_read = options.access.is_read_only();
+        let guard = if is_read || look.origin == Origin::Foreign && options.access == Access::Own {
             None
         } else {
             let locked = files.lock(&dir.join(LOCK));
-            Some(LockGuard(locked.map_err(|error| match error.kind() {
+            let locked = locked.map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock => OpenError::Locked { dir: dir.to_owned() },
                 _ => io(error),
-            })?))
+            })?;
+            // The process that held it until now may have changed the directory since.
+            look = Look::at(files.as_ref(), dir, reads)?;
+            Some(LockGuard(locked))
         };
+        if look.origin == Origin::Foreign && (options.access == Access::Own || reads) {
+            options.access = Access::ReadForeign;
+        }
+        // Readers recover like a start, in memory.
+        let files = if options.access == Access::Read { Arc::new(OverlayFiles::new(files)) } else { files };
         let store = Store {
             files,
             dir: dir.to_owned(),
@@ -148,10 +167,11 @@ impl Opening {
             in_task: false,
             compactions: 0,
             last_compaction_error: None,
-            _lock: lock,
+            _lock: guard,
         };
+        let Look { entries, origin } = look;
         let report = Report { is_foreign: origin == Origin::Foreign, ..Report::default() };
-        Ok(Opening { store, report, origin, entries: found, there: BTreeMap::new(), successors: BTreeMap::new() })
+        Ok(Opening { store, report, origin, entries, there: BTreeMap::new(), successors: BTreeMap::new() })
     }
 
     fn run(mut self) -> Result<(Store, Report), OpenError> {
