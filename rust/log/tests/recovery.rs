@@ -335,6 +335,27 @@ fn an_append_for_which_there_is_no_space_fails_alone_and_the_next_one_goes_well(
     }
 }
 
+#[test]
+fn a_partition_whose_append_cannot_be_taken_back_stays_failing_until_the_next_start() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 1);
+    let partition = store.handle(TOPIC, 0).unwrap();
+    let append = |n| vec![Command::Append { partition, epoch: 1, batch: batch(n) }];
+    // The write to the segment, and the truncation of what it left.
+    files.fail_at(files.operations(), Fault::IoFor(2));
+    let failed = store.pass(append(1));
+    assert!(matches!(&failed[..], [Err(LogError::Stopped { .. })]), "{failed:?}");
+    assert!(store.failing().is_some());
+    let refused = store.pass(append(1));
+    assert!(matches!(&refused[..], [Err(LogError::Stopped { .. })]), "{refused:?}");
+    store.probe();
+    assert!(store.failing().is_some_and(|why| why.contains("could not be taken back")), "{:?}", store.failing());
+    assert_eq!(count(&store, 0), Ok(1), "it can be read");
+    drop(store);
+    let (store, _) = open(&files, Durability::Fsync);
+    assert_eq!((store.failing(), count(&store, 0)), (None, Ok(1)));
+}
+
 /// All files but the lock.
 fn all_files(files: &ForgetfulFiles) -> Vec<std::path::PathBuf> {
     let mut paths = Vec::new();

@@ -46,6 +46,8 @@ pub enum Fault {
     NoSpace(u64),
     /// The device fails.
     Io,
+    /// The device fails for this number of operations.
+    IoFor(u64),
 }
 
 /// What survives a crash besides durable data.
@@ -322,6 +324,9 @@ impl State {
                 _ => Ok(Course::Whole),
             },
             Fault::Io if at == fault_at => Ok(Course::HalfThen(io::Error::from_raw_os_error(5))),
+            Fault::IoFor(times) if (fault_at..fault_at + times).contains(&at) => {
+                Ok(Course::HalfThen(io::Error::from_raw_os_error(5)))
+            }
             _ => Ok(Course::Whole),
         }
     }

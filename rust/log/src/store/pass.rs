@@ -335,9 +335,13 @@ impl Store {
         error
     }
 
-    /// Returns the first current write failure; `None` if writes succeed. The next append tries again.
+    /// Returns the first current write failure; `None` if writes succeed. The next append tries again, but not of a
+    /// partition whose last append could not be taken back: that one refuses appends until the next start.
     pub fn failing(&self) -> Option<Arc<str>> {
-        self.failing.first().map(|(_, reason)| Arc::clone(reason))
+        let refused = || self.partitions.iter().flatten().filter_map(|partition| partition.refused.as_ref());
+        let stuck = || refused().find(|error| matches!(error, LogError::Stopped { .. }));
+        let current = self.failing.first().map(|(_, reason)| Arc::clone(reason));
+        current.or_else(|| stuck().map(|error| error.to_string().into()))
     }
 
     /// Returns the number of failed writes since the start and the reason of the last, even if writes succeed again.
