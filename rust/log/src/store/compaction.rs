@@ -50,6 +50,8 @@ pub struct Compaction {
     delete_retention_ms: i64,
     newest: Newest,
     phase: Phase,
+    /// Whether a group's files are being renamed and removed.
+    is_swapping: bool,
     /// Replaced segments with their replacement, in order.
     finished: Vec<(Vec<Arc<Segment>>, Arc<Segment>)>,
 }
@@ -321,6 +323,7 @@ impl Compaction {
         let base_offset = self.sources[group.sources.start].base_offset;
         let path = segment_path(&self.dir, base_offset);
         let swap = path.with_added_extension(SWAP);
+        self.is_swapping = true;
         match at {
             0 => self.files.rename(&path.with_added_extension(CLEANED), &swap)?,
             1 | 3 | 5 => self.files.sync_dir(&self.dir)?,
@@ -337,6 +340,7 @@ impl Compaction {
                 let cleaned = Segment::new(base_offset, path, group.cleaned, group.written_bytes);
                 let sources = self.sources[group.sources.clone()].to_vec();
                 self.finished.push((sources, Arc::new(cleaned)));
+                self.is_swapping = false;
                 return self.begin_group(group.sources.end);
             }
         }
@@ -351,7 +355,8 @@ impl Store {
         let mut best: Option<(u64, u32)> = None;
         for (handle, partition) in (0..).zip(&self.partitions) {
             let Some(partition) = partition.as_ref().filter(|partition| {
-                partition.refused.is_none() && self.options.compacted_topics.contains(&partition.topic)
+                let is_compacted = self.options.compacted_topics.contains(&partition.topic);
+                partition.refused.is_none() && !partition.is_half_swapped && is_compacted
             }) else {
                 continue;
             };
@@ -380,6 +385,7 @@ impl Store {
             delete_retention_ms: self.options.delete_retention_ms,
             newest: Newest::default(),
             phase: Phase::Read(0, 0),
+            is_swapping: false,
             finished: Vec::new(),
         })
     }
@@ -394,13 +400,17 @@ impl Store {
         }
     }
 
-    /// Keeps what was finished; the other segments stay as they were. Compaction runs again after more writes.
+    /// Keeps what was finished; the other segments stay as they were. Compaction runs again after more writes, or only
+    /// after the next start if files were being renamed: that one installs a `.swap`, which may not know later
+    /// compactions.
     pub(super) fn abandon_compaction(&mut self, task: Compaction, error: &io::Error) {
         if let Some(first) = task.sources.get(task.finished.iter().map(|(sources, _)| sources.len()).sum::<usize>()) {
             let _ = task.files.remove(&first.path.with_added_extension(CLEANED));
         }
         self.last_compaction_error = Some(error.to_string());
+        let is_half_swapped = task.is_swapping;
         if let Some(partition) = self.take_over(task) {
+            partition.is_half_swapped |= is_half_swapped;
             partition.first_dirty_offset = partition.checkpointed_base;
         }
     }
