@@ -112,3 +112,37 @@ fn a_compaction_that_fails_while_it_renames_files_makes_no_later_one_wrong() {
     }
     assert!(failures >= 6, "two groups at least: {failures}");
 }
+
+#[test]
+fn more_keys_than_a_compaction_remembers_are_compacted_by_several_that_end() {
+    for compaction_keys_max in [1, 5, 10] {
+        let files = ForgetfulFiles::new(64);
+        let options = || StoreOptions { compaction_keys_max, ..options() };
+        let mut store = open(&files, options());
+        let partition = created(&mut store);
+        for round in 0..6 {
+            for key in 0..20 {
+                append(&mut store, partition, key, round);
+            }
+            store.checkpoint().unwrap();
+            let (tasks, failed) = run_tasks(&mut store, 40);
+            assert!(tasks > 1 && failed == 0, "{tasks}, {failed}");
+            let there = records(&store);
+            // Besides the newest segment, every key is there once.
+            let active = store.view(partition).unwrap().segments().last().unwrap().base_offset;
+            let mut keys: Vec<&String> = there.iter().filter(|at| at.0 < active).map(|(_, key, _)| key).collect();
+            keys.sort_unstable();
+            assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{compaction_keys_max} {round}: {there:?}");
+            for key in 0..20 {
+                let newest = there.iter().rfind(|(_, found, _)| *found == format!("key {key}"));
+                assert_eq!(newest.map(|at| at.2.clone()), Some(round.to_string()), "{compaction_keys_max}: {key}");
+            }
+            if round == 3 {
+                drop(store);
+                store = open(&files, options());
+                store.pass(vec![Command::Open { partition, epoch: 1 }]).remove(0).unwrap();
+                assert_eq!(records(&store), there, "a start changes nothing");
+            }
+        }
+    }
+}

@@ -5,6 +5,10 @@
 //! and open transactions stop compaction. A group of segments is written to `BASE.log.cleaned`, synced, and renamed to `BASE.log.swap`. After a sync of the directory, the group's
 //! other segments are removed; after another, `.swap` is renamed to `BASE.log`. A crash before the first rename leaves
 //! the old segments. A crash after it leaves a `.swap`, which the next start installs.
+//!
+//! A compaction remembers a limited number of keys. With more of them, several compactions follow each other: each takes
+//! up the keys from where the last one ended, and removes what they supersede from there and from all before. Among the
+//! records before, a key is there once. A start forgets that place, and the next compaction begins with the first key.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -30,8 +34,6 @@ use super::{
 
 /// Approximate bytes read in one slice.
 const SLICE_BYTES: u64 = 1 << 20;
-/// Maximum keys of one compaction, unless one segment alone has more.
-const KEYS_MAX: usize = 2_000_000;
 
 /// A compaction of one partition.
 #[derive(Debug)]
@@ -45,6 +47,9 @@ pub struct Compaction {
     end_offset: i64,
     /// The offset below which nothing is left to do before more is written.
     clean_offset: i64,
+    /// Offsets of the batches whose keys are read. Below them, no record supersedes another one there.
+    keys: std::ops::Range<i64>,
+    keys_max: usize,
     segment_bytes_max: u64,
     now_ms: i64,
     delete_retention_ms: i64,
@@ -95,8 +100,12 @@ impl Newest {
         u128::from(self.hashers.0.hash_one(key)) << 64 | u128::from(self.hashers.1.hash_one(key))
     }
 
-    fn read(&mut self, batch: &Batch<'_>) -> Result<(), crate::batch::BatchError> {
+    /// Reads a batch: its keys if `has_keys`, and its transaction in any case.
+    fn read(&mut self, batch: &Batch<'_>, has_keys: bool) -> Result<(), crate::batch::BatchError> {
         let header = batch.header();
+        if !has_keys && !header.is_control() && !header.is_transactional() {
+            return Ok(());
+        }
         let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
         for record in batch.records_in(&payload) {
             let record = record?;
@@ -109,7 +118,7 @@ impl Newest {
             let key = self.key(key);
             if header.is_transactional() {
                 let open = self.open.entry(header.producer_id).or_insert((offset, Vec::new()));
-                open.1.push((key, offset));
+                open.1.extend(has_keys.then_some((key, offset)));
             } else {
                 self.see(key, offset);
             }
@@ -191,7 +200,7 @@ pub fn compact_batches(
     for batch in all() {
         let batch = batch?;
         batch.check_crc()?;
-        newest.read(&batch)?;
+        newest.read(&batch, true)?;
         upto = batch.header().last_offset() + 1;
     }
     upto = newest.open.values().map(|(first_offset, _)| *first_offset).min().map_or(upto, |first| first.min(upto));
@@ -229,15 +238,15 @@ impl Compaction {
     fn read(&mut self, source: usize, position: u64) -> io::Result<()> {
         let Some(segment) = self.sources.get(source) else {
             // Keeps the records that an open transaction may still decide about.
-            if let Some(first_open) = self.newest.open.values().map(|(first, _)| *first).min() {
-                self.keep_sources(|next_base| next_base <= first_open);
-            }
+            let first_open = self.newest.open.values().map(|(first, _)| *first).min();
+            let kept_to = self.keys.end.min(first_open.unwrap_or(i64::MAX));
+            self.keep_sources(|next_base| next_base <= kept_to);
             return self.begin_group(0);
         };
         let mut walk = Walk::new(segment, position, segment.readable_bytes());
         while walk.position < position + SLICE_BYTES {
             let Some((at, batch)) = walk.next(true).map_err(|damage| damaged(&damage))? else { break };
-            let read = self.newest.read(&batch);
+            let read = self.newest.read(&batch, self.keys.contains(&batch.header().base_offset));
             read.map_err(|error| damaged(&segment.damage(at, batch.header().base_offset, error)))?;
         }
         let position = walk.position;
@@ -245,10 +254,11 @@ impl Compaction {
             self.phase = Phase::Read(source, position);
             return Ok(());
         }
-        if self.newest.offsets.len() > KEYS_MAX {
+        if self.newest.offsets.len() > self.keys_max && self.keys.end == i64::MAX {
+            // The rest only shows how open transactions ended.
             let next_base = self.sources.get(source + 1).map_or(self.end_offset, |next| next.base_offset);
-            self.keep_sources(|other| other <= next_base);
-            self.clean_offset = self.end_offset;
+            self.keys.end = next_base;
+            self.clean_offset = next_base;
         }
         self.phase = Phase::Read(source + 1, 0);
         Ok(())
@@ -380,6 +390,8 @@ impl Store {
             sources: sources.collect(),
             end_offset,
             clean_offset: end_offset,
+            keys: partition.compacted_to..i64::MAX,
+            keys_max: self.options.compaction_keys_max,
             segment_bytes_max: self.options.segment_bytes,
             now_ms,
             delete_retention_ms: self.options.delete_retention_ms,
@@ -393,9 +405,12 @@ impl Store {
     /// Shows the compacted segments to readers.
     pub(super) fn end_compaction(&mut self, task: Compaction) {
         self.compactions += 1;
-        let clean_offset = task.clean_offset;
+        let (clean_offset, end_offset) = (task.clean_offset, task.end_offset);
         if let Some(partition) = self.take_over(task) {
             // An open transaction may have left nothing to do. Without this, the same compaction would repeat.
+            let is_further = end_offset > partition.compacted_to;
+            let clean_offset = if is_further { clean_offset } else { partition.checkpointed_base };
+            partition.compacted_to = partition.compacted_to.max(end_offset);
             partition.first_dirty_offset = partition.first_dirty_offset.max(clean_offset);
         }
     }

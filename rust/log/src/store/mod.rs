@@ -106,6 +106,8 @@ pub struct StoreOptions {
     pub compacted_topics: Vec<String>,
     /// Time that a tombstone stays after the first compaction that reads it, in milliseconds.
     pub delete_retention_ms: i64,
+    /// Maximum keys of one compaction, unless one segment alone has more.
+    pub compaction_keys_max: usize,
     /// Compaction needs at least this share of new bytes in the older segments, in percent.
     pub cleanable_percent_min: u64,
 }
@@ -122,6 +124,7 @@ impl Default for StoreOptions {
             access: Access::Own,
             compacted_topics: vec!["__consumer_offsets".to_owned()],
             delete_retention_ms: 86_400_000,
+            compaction_keys_max: 2_000_000,
             cleanable_percent_min: 50,
         }
     }

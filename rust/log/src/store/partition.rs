@@ -55,6 +55,8 @@ pub struct Partition {
     sealed: Vec<(Arc<Segment>, u64)>,
     /// Offset from which compaction has not run.
     pub first_dirty_offset: i64,
+    /// Offset below which the compactions since the start have left each key once.
+    pub compacted_to: i64,
     /// Whether a compaction failed while it renamed files. The next start completes it.
     pub is_half_swapped: bool,
     /// Whether the recovery knows of a file that says that there are transactions.
@@ -103,6 +105,7 @@ impl Partition {
             kept_checkpoint: None,
             sealed: Vec::new(),
             first_dirty_offset: 0,
+            compacted_to: 0,
             is_half_swapped: false,
             has_snapshot: false,
         }

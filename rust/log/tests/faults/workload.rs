@@ -28,6 +28,7 @@ pub fn options(durability: Durability) -> StoreOptions {
         access: Access::Own,
         compacted_topics: vec![OFFSETS.to_owned()],
         delete_retention_ms: 30,
+        compaction_keys_max: 2_000_000,
         cleanable_percent_min: 50,
     }
 }
