@@ -276,6 +276,18 @@ fn a_directory_of_kafkas_is_only_read_unless_it_is_adopted() {
 }
 
 #[test]
+fn whose_a_segment_is_is_durable_before_it_has_a_batch() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Os, 1));
+    let root_durable = files.after_crash(Survival::Nothing);
+    assert!(root_durable.list(Path::new(&format!("{TOPIC}-0"))).is_err(), "nothing else was synced");
+    files.sync_dir(Path::new("")).unwrap();
+    let after = files.after_crash(Survival::Nothing);
+    let metadata = read_file(&after, Path::new(&format!("{TOPIC}-0/partition.metadata"))).unwrap().unwrap();
+    assert!(String::from_utf8(metadata).unwrap().contains("topic_id: "));
+}
+
+#[test]
 fn a_directory_can_be_read_while_nothing_in_it_is_changed() {
     let files = ForgetfulFiles::new(64);
     let mut store = filled(&files, Durability::Fsync, 5);

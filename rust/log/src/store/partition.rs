@@ -172,6 +172,9 @@ impl Partition {
             let file = files.open(&self.dir.join(layout::PARTITION_METADATA), Access::Create)?;
             file.truncate(0)?;
             write_all_at(file.as_ref(), metadata.as_bytes(), 0)?;
+            // Whose the segments are must be known whenever one of them is there.
+            file.sync()?;
+            files.sync_dir(&self.dir)?;
         }
         let path = segment_path(&self.dir, self.next_offset);
         let file = files.open(&path, Access::Create)?;
