@@ -276,6 +276,52 @@ fn a_directory_of_kafkas_is_only_read_unless_it_is_adopted() {
 }
 
 #[test]
+fn partitions_without_a_topic_id_get_that_of_their_topic_when_a_directory_is_adopted() {
+    let topic_ids = |store: &Store| store.partitions().iter().map(|info| info.topic_id).collect::<Vec<_>>();
+    let metadata = |partition: i32| std::path::PathBuf::from(format!("{TOPIC}-{partition}/partition.metadata"));
+    for lost in [&[0][..], &[0, 1]] {
+        let files = kafkas();
+        let (read, _) = open(&files, Durability::Fsync);
+        let of_kafka = topic_ids(&read)[1];
+        for partition in lost {
+            files.remove(&metadata(*partition)).unwrap();
+        }
+        let adopting = StoreOptions { access: Access::Adopt, ..options(Durability::Fsync) };
+        let (store, _) = open_as(&files, adopting).unwrap();
+        let ids = topic_ids(&store);
+        assert!(ids[0] == ids[1] && ids[0] != 0, "{ids:?}");
+        assert_eq!(ids[0] == of_kafka, lost.len() == 1);
+        drop(store);
+        let after = files.after_crash(Survival::Nothing);
+        let (store, _) = open(&after, Durability::Fsync);
+        assert_eq!((topic_ids(&store), count(&store, 0), count(&store, 1)), (ids, Ok(30), Ok(30)));
+        assert!(lost.iter().all(|partition| read_file(&after, &metadata(*partition)).unwrap().is_some()));
+    }
+}
+
+#[test]
+fn a_partition_whose_creation_a_crash_interrupted_is_removed_and_one_with_other_files_is_not() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Fsync, 5));
+    for (dir, name) in [("begun-0", "partition.metadata"), ("backup-1", "notes.txt")] {
+        files.create_dir(Path::new(dir)).unwrap();
+        files.open(&Path::new(dir).join(name), FileAccess::Create).unwrap();
+    }
+    let (store, _) = open(&files, Durability::Fsync);
+    assert_eq!(store.handle("begun", 0), None);
+    assert!(files.list(Path::new("begun-0")).is_err() && files.list(Path::new("backup-1")).is_ok());
+    let info = store.partitions().into_iter().find(|info| info.topic == "backup").unwrap();
+    assert_eq!(info.topic_id, 0);
+    drop(store);
+    // A topic id that is restored later counts, too.
+    let theirs = files.open(Path::new("backup-1/partition.metadata"), FileAccess::Create).unwrap();
+    write_all_at(theirs.as_ref(), b"version: 0\ntopic_id: lBj3j9mkR5CSrYX6wOZ9pg", 0).unwrap();
+    let (store, _) = open(&files, Durability::Fsync);
+    let info = store.partitions().into_iter().find(|info| info.topic == "backup").unwrap();
+    assert_eq!(info.topic_id >> 120, 0x94);
+}
+
+#[test]
 fn whose_a_segment_is_is_durable_before_it_has_a_batch() {
     let files = ForgetfulFiles::new(64);
     drop(filled(&files, Durability::Os, 1));

@@ -10,6 +10,7 @@
 //!
 //! INVARIANT: S26. A command has its outcome after the sync of its frame.
 
+mod adopt;
 mod ahead;
 mod checkpoint;
 mod compaction;

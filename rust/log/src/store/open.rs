@@ -20,7 +20,7 @@ use crate::{
 };
 
 use super::{
-    Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions,
+    Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions, adopt,
     layout::{self, CHECKPOINT, CheckpointedPartition, LOCK, MARKER, META_PROPERTIES},
     lives::{Lives, declared_topics, last_lives},
     opened::{OpenError, Report},
@@ -206,6 +206,9 @@ impl Opening {
             opened.map_err(&io)?;
         }
         self.clear_former(&lives).map_err(&io)?;
+        if self.store.options.access == Access::Adopt && !is_known {
+            adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries).map_err(&io)?;
+        }
         self.open_others(&created).map_err(&io)?;
         self.add_empty(&lives);
         let frames: usize = wals.iter().map(|(_, wal)| wal.frames.len()).sum();
@@ -277,7 +280,11 @@ impl Opening {
 
     fn of_checkpoint(&self, checkpoint: &CheckpointedPartition) -> Partition {
         let CheckpointedPartition { topic, partition: number, topic_id, .. } = checkpoint;
-        let mut partition = Partition::new(topic, *number, *topic_id, self.store.partition_dir(topic, *number));
+        let dir = self.store.partition_dir(topic, *number);
+        // A file that was missing may have been restored.
+        let stored = || scan::stored_topic_id(self.store.files.as_ref(), &dir).unwrap_or_default();
+        let topic_id = if *topic_id == 0 { stored() } else { *topic_id };
+        let mut partition = Partition::new(topic, *number, topic_id, dir);
         partition.epochs.clone_from(&checkpoint.epochs);
         partition.first_dirty_offset = checkpoint.first_dirty_offset;
         partition.checkpointed_base = checkpoint.segment_base;
@@ -400,9 +407,18 @@ impl Opening {
                 read.map(|bytes| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
             };
             let metadata = text(layout::PARTITION_METADATA)?;
+            let topic_id = metadata.and_then(|text| layout::topic_id_in(&text));
+            let is_begun =
+                || files.list(&dir).map(|names| names.iter().all(|at| at.name == layout::PARTITION_METADATA));
+            if topic_id.is_none() && self.store.options.access.recovers() && is_begun()? {
+                // A crash interrupted its creation.
+                self.store.clear(&dir)?;
+                self.store.names_changed = true;
+                continue;
+            }
             let epochs = text(layout::LEADER_EPOCHS)?.and_then(|text| layout::epochs_in(&text)).unwrap_or_default();
-            let topic_id = metadata.and_then(|text| layout::topic_id_in(&text)).unwrap_or_default();
-            self.scanned(&CheckpointedPartition { epochs, ..CheckpointedPartition::unknown(topic, number, topic_id) })?;
+            let unknown = CheckpointedPartition::unknown(topic, number, topic_id.unwrap_or_default());
+            self.scanned(&CheckpointedPartition { epochs, ..unknown })?;
             self.store.names_changed = true;
         }
         Ok(())
