@@ -220,6 +220,18 @@ fn a_recovery_gives_up_shared_files_only_when_it_is_told_to_and_then_has_what_th
     }
 }
 
+#[test]
+fn a_recovery_that_gives_up_the_checkpoint_keeps_segments_whose_topic_id_only_the_write_ahead_file_has() {
+    let files = written(Durability::Fsync, 6);
+    files.remove(Path::new("rota.checkpoint")).unwrap();
+    files.remove(Path::new(&format!("{TOPIC}-0/partition.metadata"))).unwrap();
+    recovered(&files, true).unwrap();
+    let (store, _) = open(&files, Durability::Fsync).unwrap();
+    assert_eq!(store.partitions().iter().map(|info| info.topic_id).collect::<Vec<_>>(), [9, 9]);
+    drop(store);
+    assert_eq!(offsets(&files, Durability::Fsync, 0), without(&[]));
+}
+
 /// Damages the frame of the write-ahead file that has this record, of partition 0.
 fn damage_frame(files: &ForgetfulFiles, offset: i64) {
     let (wal, key) = (shared_file(files, "rota.wal"), key(offset));

@@ -436,6 +436,13 @@ impl Opening {
                 read => read.ok().flatten(),
             };
             let found = metadata.and_then(|text| layout::topic_id_in(&String::from_utf8_lossy(&text)));
+            if let (Access::Salvage, None, Some(topic_id)) = (self.store.options.access, found, life)
+                && self.store.files.list(&dir).is_ok()
+            {
+                // Whose the segments are is in the write-ahead files only.
+                adopt::write_topic_id(self.store.files.as_ref(), &dir, *topic_id)?;
+                continue;
+            }
             if life.is_none() || found != *life {
                 self.store.clear(&dir)?;
                 self.entries.retain(|entry| entry.name != layout::partition_name(topic, *number));
