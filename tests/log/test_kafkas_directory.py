@@ -77,6 +77,22 @@ def test_messages_that_kafka_compressed_are_consumed(recorded: tuple[Path, Told]
     assert {message.value() for message in messages} == {b"message %d" % number for number in range(MESSAGES)}
 
 
+def test_messages_of_topics_without_an_id_stay_when_the_directory_is_taken_over(recorded: tuple[Path, Told]) -> None:
+    directory, _ = recorded
+    before = {path: path.read_bytes() for path in directory.glob(f"{TOPIC}-*/*.log")}
+    for metadata in directory.glob(f"{TOPIC}-*/partition.metadata"):
+        metadata.unlink()
+    for _ in range(2):
+        with rota.Server(data=directory, take_over=True) as server:
+            consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g", "log_level": 0})
+            consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+            messages = consumer.consume(MESSAGES, timeout=WITHIN_S)
+            consumer.close()
+        assert {message.value() for message in messages} == {b"message %d" % number for number in range(MESSAGES)}
+    assert {path: path.read_bytes() for path in directory.glob(f"{TOPIC}-*/*.log")} == before
+    assert len(list(directory.glob(f"{TOPIC}-*/partition.metadata"))) == PARTITIONS
+
+
 def test_a_group_of_the_newer_protocol_is_listed_by_its_type_and_no_classic_group(
     recorded: tuple[Path, Told],
 ) -> None:

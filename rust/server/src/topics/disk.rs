@@ -100,19 +100,26 @@ impl TopicDisk {
         self.file.is_read_only
     }
 
-    /// Reads the topics of the data directory, with existing nodes as leaders. Deletes partitions of deleted topics.
-    /// Errors: why the table cannot be read.
-    pub(super) fn find(&self, nodes: u32) -> Result<Vec<Found>, String> {
+    /// Reads the table, or derives it from the partitions. Errors: why it cannot be read.
+    fn read_table(&self, infos: &[PartitionInfo]) -> Result<Vec<Found>, String> {
         let from_a_copy = |reason: String| format!("{reason}; restore it from a copy");
-        let text = self.file.read().map_err(|error| from_a_copy(error.to_string()))?;
-        let infos = self.store.partitions();
-        let mut found = match text {
-            Some(text) => {
-                check_format(&text, HEAD, FORMAT)?;
-                parse(&text).map_err(from_a_copy)?
-            }
-            None => derived(&infos),
+        let Some(text) = self.file.read().map_err(|error| from_a_copy(error.to_string()))? else {
+            return Ok(derived(infos));
         };
+        check_format(&text, HEAD, FORMAT)?;
+        parse(&text).map_err(from_a_copy)
+    }
+
+    /// Reads the topics of the data directory, with existing nodes as leaders. Deletes partitions of deleted topics.
+    /// Errors: why the table cannot be read, or which partitions could be of any topic.
+    pub(super) fn find(&self, nodes: u32) -> Result<Vec<Found>, String> {
+        let mut infos = self.store.partitions();
+        infos.retain(|info| !KAFKAS_OWN.contains(&info.topic.as_str()));
+        let unreadable = |reason| format!("has a `{TOPICS_FILE}` that cannot be read: {reason}");
+        let mut found = self.read_table(&infos).map_err(unreadable)?;
+        if !self.is_read_only() {
+            check_topic_ids(&infos)?;
+        }
         for (at, Found { topic, .. }) in found.iter_mut().enumerate() {
             for (index, leader) in topic.leaders.iter_mut().enumerate() {
                 if !(FIRST_NODE..FIRST_NODE + nodes as i32).contains(leader) {
@@ -122,12 +129,11 @@ impl TopicDisk {
         }
         let known: HashMap<Uuid, usize> =
             found.iter().map(|found| (found.topic.id, found.topic.leaders.len())).collect();
-        let (kept, gone): (Vec<PartitionInfo>, Vec<PartitionInfo>) =
-            infos.into_iter().filter(|info| !KAFKAS_OWN.contains(&info.topic.as_str())).partition(|info| {
-                known.get(&Uuid::from_u128(info.topic_id)).is_some_and(|count| (info.partition as usize) < *count)
-            });
+        let (kept, gone): (Vec<PartitionInfo>, Vec<PartitionInfo>) = infos.into_iter().partition(|info| {
+            known.get(&Uuid::from_u128(info.topic_id)).is_some_and(|count| (info.partition as usize) < *count)
+        });
         if !self.is_read_only() && !gone.is_empty() {
-            self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
+            self.delete_gone(&gone);
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         for PartitionInfo { handle, topic_id, partition, epoch, view, .. } in kept {
@@ -143,6 +149,18 @@ impl TopicDisk {
             self.store.call(opens);
         }
         Ok(found)
+    }
+
+    /// Deletes partitions of topics outside of the table, and says so: an older copy of the table lacks topics, too.
+    fn delete_gone(&self, gone: &[PartitionInfo]) {
+        self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
+        let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
+        for PartitionInfo { topic, partition, topic_id, .. } in gone {
+            let id = Uuid::from_u128(*topic_id);
+            eprintln!(
+                "rota: `{dir}`: deleted {topic}-{partition}: `{TOPICS_FILE}` has no such partition of topic id {id}"
+            );
+        }
     }
 
     /// Adds open partitions.
@@ -260,10 +278,25 @@ impl TopicDisk {
     }
 }
 
+/// Refuses partitions whose topic id is not known: they could be of a topic in the table, and of a deleted one.
+fn check_topic_ids(infos: &[PartitionInfo]) -> Result<(), String> {
+    let unnamed = infos.iter().filter(|info| info.topic_id == 0);
+    let names: Vec<String> = unnamed.map(|info| format!("`{}-{}`", info.topic, info.partition)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "has partitions without a readable `partition.metadata`, so whose messages these are is not known: {}; restore \
+         that file from a copy, or move these directories away; if Kafka wrote them and taking them over was \
+         interrupted, start again with --take-over",
+        names.join(", ")
+    ))
+}
+
 /// Derives topics from the names of partition directories, in a directory of Kafka without a table.
 fn derived(infos: &[PartitionInfo]) -> Vec<Found> {
     let mut topics: BTreeMap<&str, (u128, i32)> = BTreeMap::new();
-    for info in infos.iter().filter(|info| info.topic_id != 0 && !KAFKAS_OWN.contains(&info.topic.as_str())) {
+    for info in infos.iter().filter(|info| info.topic_id != 0) {
         let (_, count) = topics.entry(&info.topic).or_insert((info.topic_id, 0));
         *count = (*count).max(info.partition + 1);
     }
@@ -317,7 +350,39 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::{base::settings::Settings, log::data_dir::DataConfig};
+
+    fn open(dir: &std::path::Path) -> DataDir {
+        DataDir::open(&DataConfig::at(dir.to_owned()), &mut Settings::default(), "c").unwrap()
+    }
+
+    #[test]
+    fn partitions_without_a_topic_id_are_refused_and_those_of_deleted_topics_are_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = open(dir.path());
+        let disk = TopicDisk::new(&data).unwrap();
+        disk.save(&table()).unwrap();
+        disk.create("c", Uuid::from_u128(2), 0).unwrap();
+        drop((disk, data));
+        let unnamed = dir.path().join("u-0");
+        fs::create_dir(&unnamed).unwrap();
+        fs::write(unnamed.join("00000000000000000000.log"), b"").unwrap();
+
+        let data = open(dir.path());
+        let reason = TopicDisk::new(&data).unwrap().find(1).unwrap_err();
+        assert!(reason.contains("`u-0`") && reason.contains("partition.metadata"), "{reason}");
+        assert!(unnamed.join("00000000000000000000.log").exists());
+        drop(data);
+        // Of a topic that is not in the table.
+        fs::write(unnamed.join("partition.metadata"), "version: 0\ntopic_id: lBj3j9mkR5CSrYX6wOZ9pg").unwrap();
+        let data = open(dir.path());
+        assert_eq!(TopicDisk::new(&data).unwrap().find(1).unwrap().len(), 2);
+        assert!(!unnamed.exists());
+        assert_eq!(data.store.partitions().iter().filter(|info| info.topic == "c").count(), 1);
+    }
 
     fn table() -> Table {
         let mut table = Table::default();

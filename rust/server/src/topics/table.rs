@@ -20,7 +20,7 @@ use super::{
     CONSUMER_OFFSETS, Entropy, TopicError, Topics,
     claims::Claims,
     configs::TopicConfigs,
-    disk::{Found, TOPICS_FILE, TopicDisk},
+    disk::{Found, TopicDisk},
     partition_data::DiskRecords,
     settings::TopicSettings,
     shared::SharedTopics,
@@ -110,8 +110,7 @@ impl TopicTable {
         entropy: &mut impl Entropy,
     ) -> Result<Arc<TopicTable>, ServerError> {
         let disk = TopicDisk::new(data)?;
-        let unreadable = |reason| data.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}"));
-        let found = disk.find(owners.nodes()).map_err(unreadable)?;
+        let found = disk.find(owners.nodes()).map_err(|reason| data.bad(&reason))?;
         let id = Uuid::from_u128(data.offsets_id);
         Ok(TopicTable::with(settings, owners, wakers, entropy, id, found, Some(disk)))
     }
