@@ -14,7 +14,12 @@ use crate::{
     transaction_index::TransactionIndex,
 };
 
-use super::{PartitionHandle, Store, partition::Partition, pass::storage_error, segment::Walk};
+use super::{
+    PartitionHandle, Store,
+    partition::Partition,
+    pass::{advice, storage_error},
+    segment::Walk,
+};
 
 /// Suffix of a file of producers.
 const SNAPSHOT: &str = "snapshot";
@@ -92,11 +97,15 @@ pub(super) fn remove_below(dir: &Path, files: &dyn Files, gone: &[i64], first_of
 
 impl Store {
     /// Returns the transactions of a partition, from its files and the batches after the newest snapshot; `None` if it
-    /// never had any. Errors: `UnknownPartition`, `Damaged`.
+    /// never had any. Errors: `UnknownPartition`, `Damaged`, `Storage`.
     pub fn transactions(&self, handle: PartitionHandle) -> Result<Option<TransactionIndex>, LogError> {
         let partition = self.partitions.get(handle.0 as usize).and_then(Option::as_ref);
         let partition = partition.ok_or(LogError::UnknownPartition { partition: handle.0 as i32 })?;
-        let Ok(names) = self.files.list(&partition.dir) else { return Ok(None) };
+        let names = match self.files.list(&partition.dir) {
+            // It has no record yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            names => names.map_err(|error| unreadable(&partition.dir, &error))?,
+        };
         let mut offsets: Vec<i64> = names.iter().filter_map(|entry| snapshot_offset(&entry.name)).collect();
         offsets.sort_unstable();
         let Some(oldest) = offsets.first().copied() else { return Ok(None) };
@@ -131,6 +140,10 @@ impl Store {
         }
         Some(index)
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> LogError {
+    LogError::Storage { reason: format!("reading `{}` failed: {error}; {}", path.display(), advice(error)).into() }
 }
 
 /// Adds the batches from `from` on.

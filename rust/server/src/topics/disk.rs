@@ -182,12 +182,26 @@ impl TopicDisk {
         partitions.iter().map(|(place, on_disk)| (*place, on_disk.clone())).collect()
     }
 
-    /// Returns the transactions of these partitions; `None`: a partition never had any, or is damaged.
-    pub(super) fn transactions(&self, handles: Vec<PartitionHandle>) -> Vec<Option<TransactionIndex>> {
-        let read = move |store: &mut Store| -> Vec<Option<TransactionIndex>> {
-            handles.iter().map(|handle| store.transactions(*handle).ok().flatten()).collect()
-        };
+    /// Returns the transactions of these partitions; `None`: a partition never had any. Errors: which records are
+    /// aborted is not known, so none of the partition may be read.
+    pub(super) fn transactions(
+        &self,
+        handles: Vec<PartitionHandle>,
+    ) -> Vec<Result<Option<TransactionIndex>, LogError>> {
+        let read = move |store: &mut Store| handles.iter().map(|handle| store.transactions(*handle)).collect();
         self.store.inspect(read).unwrap_or_default()
+    }
+
+    /// Refuses a partition from now on, because of `error`, and says so once.
+    pub(super) fn refuse(&self, on_disk: &OnDisk, name: &str, error: &LogError) {
+        let is_known = on_disk.view.refusal().is_some() || matches!(error, LogError::Stopped { .. });
+        on_disk.view.refuse(error.clone());
+        // Any of its records may be of an open transaction.
+        on_disk.view.keep_open(Some(0));
+        if !is_known {
+            let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
+            eprintln!("rota: `{dir}`: refused {name}: its transactions cannot be read: {error}");
+        }
     }
 
     /// After a start, completes the file of the aborted transactions of the last segment.

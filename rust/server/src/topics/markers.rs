@@ -89,6 +89,7 @@ mod tests {
         messages::{
             FetchRequest, ProduceRequest, TopicName,
             fetch_request::{FetchPartition, FetchTopic},
+            fetch_response::PartitionData,
             produce_request::{PartitionProduceData, TopicProduceData},
         },
         protocol::StrBytes,
@@ -165,14 +166,19 @@ mod tests {
         settle(topics, vec![token]);
     }
 
-    /// High watermark, last stable offset and aborted transactions from offset 0.
-    fn seen(topics: &Topics) -> (i64, i64, Vec<i64>) {
+    /// A fetch of committed records from offset 0.
+    fn fetched(topics: &Topics) -> PartitionData {
         let wanted = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(1 << 20);
         let name = TopicName(StrBytes::from_static_str("t"));
         let topic = FetchTopic::default().with_topic(name).with_partitions(vec![wanted]);
         let request = FetchRequest::default().with_max_bytes(1 << 20).with_session_epoch(-1).with_isolation_level(1);
         let response = topics.fetch(&request.with_topics(vec![topic]), 12).response;
-        let answer = &response.responses[0].partitions[0];
+        response.responses[0].partitions[0].clone()
+    }
+
+    /// High watermark, last stable offset and aborted transactions from offset 0.
+    fn seen(topics: &Topics) -> (i64, i64, Vec<i64>) {
+        let answer = fetched(topics);
         assert_eq!(answer.error_code, 0);
         let aborted = answer.aborted_transactions.iter().flatten();
         (answer.high_watermark, answer.last_stable_offset, aborted.map(|aborted| aborted.first_offset).collect())
@@ -236,5 +242,28 @@ mod tests {
         assert_eq!(seen(&topics), (87, 87, vec![1, 4]));
         drop(topics);
         assert_eq!(seen(&open(dir.path())), (87, 87, vec![1, 4]));
+    }
+
+    #[test]
+    fn a_partition_whose_transactions_cannot_be_read_shows_no_aborted_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(write(&mut topics, Some((A, 0, 0))), 0);
+        end(&mut topics, A, false);
+        for _ in 0..80 {
+            assert_eq!(write(&mut topics, None), 0);
+        }
+        assert_eq!(seen(&topics), (82, 82, vec![0]));
+        drop(topics);
+        let last = dir.path().join("t-0").join(names(dir.path(), "log").pop().unwrap());
+        let mut bytes = std::fs::read(&last).unwrap();
+        // The magic of its first batch.
+        bytes[16] ^= 1;
+        std::fs::write(&last, bytes).unwrap();
+        let mut topics = open(dir.path());
+        let answer = fetched(&topics);
+        assert_eq!(answer.error_code, ErrorCode::KafkaStorageError.code());
+        assert!(answer.records.is_none_or(|records| records.is_empty()));
+        assert_eq!(write(&mut topics, None), ErrorCode::KafkaStorageError.code());
     }
 }

@@ -45,7 +45,7 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::TransactionIndex;
+use rota_log::{LogError, TransactionIndex};
 use uuid::Uuid;
 
 use self::{
@@ -289,9 +289,18 @@ impl Topics {
         let Some(disk) = &self.owner.disk else { return };
         let transactions = disk.transactions(found.iter().map(|(_, on_disk)| on_disk.handle).collect());
         // A store that is closed answers nothing.
-        let transactions = transactions.into_iter().chain(std::iter::repeat(None));
+        let closed = || Err(LogError::Stopped { reason: "it was closed".into() });
+        let transactions = transactions.into_iter().chain(std::iter::repeat_with(closed));
         for ((place, on_disk), transactions) in found.into_iter().zip(transactions) {
             let mut records = DiskRecords::new(on_disk);
+            let transactions = transactions.unwrap_or_else(|error| {
+                let topic = self.table.name_by_id.get(&place.0).map_or("", StrBytes::as_str);
+                disk.refuse(&records.on_disk, &format!("{topic}-{}", place.1), &error);
+                None
+            });
+            if let Some(refusal) = records.on_disk.view.refusal() {
+                records.stop_for_good(&refusal);
+            }
             records.has_transactions = transactions.is_some();
             if let Some(transactions) = &transactions {
                 records.on_disk.view.keep_open(transactions.first_open());

@@ -85,6 +85,12 @@ impl DiskRecords {
         }
     }
 
+    /// Takes no appends until the next start.
+    pub fn stop_for_good(&mut self, error: &LogError) {
+        self.stopped = Some(error.to_string().into());
+        self.is_stopped_for_good = true;
+    }
+
     /// Checks that appends are possible.
     pub fn check_writable(&self) -> Result<(), String> {
         match &self.stopped {
