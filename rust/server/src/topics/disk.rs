@@ -138,9 +138,10 @@ impl TopicDisk {
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         for PartitionInfo { handle, topic_id, partition, epoch, view, .. } in kept {
             let place = (Uuid::from_u128(topic_id), partition);
-            self.starts.apply(&place, &view);
             partitions.insert(place, OnDisk { handle, epoch: epoch.unwrap_or(0), view });
         }
+        let applied = self.starts.apply(partitions.iter().map(|(place, at)| (place, at.view.as_ref())));
+        applied.map_err(|error| format!("cannot be used: {error}"))?;
         let opens = partitions.values();
         let opens: Vec<Command> = opens.map(|at| Command::Open { partition: at.handle, epoch: at.epoch }).collect();
         drop(partitions);
@@ -165,8 +166,8 @@ impl TopicDisk {
 
     /// Adds open partitions.
     pub(super) fn add(&self, found: &[((Uuid, i32), OnDisk)]) {
-        for (place, on_disk) in found {
-            self.starts.apply(place, &on_disk.view);
+        if let Err(error) = self.starts.apply(found.iter().map(|(place, at)| (place, at.view.as_ref()))) {
+            eprintln!("rota: partitions are refused until the server starts again: {error}");
         }
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).extend(found.iter().cloned());
     }

@@ -6,10 +6,11 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt::Write as _,
-    sync::{Mutex, PoisonError},
+    io,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use rota_log::store::PartitionView;
+use rota_log::{LogError, store::PartitionView};
 use uuid::Uuid;
 
 use crate::base::text_file::{TextFile, check_format, entries, summed};
@@ -45,17 +46,41 @@ impl Starts {
         Ok(Starts { file, offsets: Mutex::new(offsets) })
     }
 
-    /// Hides from readers of a partition what was deleted before the start.
-    pub fn apply(&self, place: &Place, view: &PartitionView) {
-        if let Some(offset) = self.offsets.lock().unwrap_or_else(PoisonError::into_inner).get(place) {
-            // Without durable messages, a crash may have lost the end.
-            view.delete_below((*offset).min(view.next_offset()));
+    /// Hides from readers of partitions what was deleted before the start. Without durable messages, a crash may have
+    /// lost the end of the log: the first offset is its end then, durably, as later records get the offsets after it.
+    /// Errors: the file cannot be written; then these partitions are refused.
+    pub fn apply<'v>(&self, found: impl Iterator<Item = (&'v Place, &'v PartitionView)>) -> io::Result<()> {
+        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut changed, mut lowered) = (offsets.clone(), Vec::new());
+        for (place, view) in found {
+            let Some(offset) = changed.get_mut(place) else { continue };
+            let end_offset = view.next_offset();
+            view.delete_below((*offset).min(end_offset));
+            // The end of a damaged partition is not known.
+            if *offset > end_offset && view.refusal().is_none() {
+                *offset = end_offset;
+                lowered.push(view);
+            }
         }
+        if lowered.is_empty() || self.file.is_read_only {
+            return Ok(());
+        }
+        if let Err(error) = self.file.replace(&written(&changed)) {
+            let file = self.file.path.display();
+            let reason = format!("writing `{file}` failed: {error}; free space or repair the disk, and start again");
+            let reason: Arc<str> = reason.into();
+            for view in lowered {
+                view.refuse(LogError::Storage { reason: Arc::clone(&reason) });
+            }
+            return Err(io::Error::new(error.kind(), reason.to_string()));
+        }
+        *offsets = changed;
+        Ok(())
     }
 
     /// Makes later first offsets durable. Forgets partitions that are not among `places`. Errors: why the file cannot be
     /// written, and nothing has changed then.
-    pub fn save(&self, starts: &[(Place, i64)], places: impl FnOnce() -> HashSet<Place>) -> Result<(), std::io::Error> {
+    pub fn save(&self, starts: &[(Place, i64)], places: impl FnOnce() -> HashSet<Place>) -> io::Result<()> {
         let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |(place, offset): &&(Place, i64)| *offset > offsets.get(place).copied().unwrap_or(0);
         let later: Vec<(Place, i64)> = starts.iter().filter(is_later).copied().collect();
@@ -92,7 +117,53 @@ fn parse(text: &str) -> Result<BTreeMap<Place, i64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use rota_log::files::{Fault, Files, ForgetfulFiles};
+
     use super::*;
+
+    fn on(files: &ForgetfulFiles) -> Starts {
+        let files: Arc<dyn Files> = Arc::new(files.clone());
+        Starts::read(TextFile { files, path: PathBuf::from(STARTS_FILE), is_read_only: false }).unwrap()
+    }
+
+    fn view(end_offset: i64) -> PartitionView {
+        let view = PartitionView::default();
+        view.publish(&[], end_offset);
+        view
+    }
+
+    #[test]
+    fn a_first_offset_beyond_the_end_becomes_the_end_durably() {
+        let (files, places) = (ForgetfulFiles::new(64), [0, 1, 2].map(|index| (Uuid::from_u128(1), index)));
+        on(&files).save(&places.map(|place| (place, 100)), || HashSet::from(places)).unwrap();
+        // A crash has lost the end of the first, the second is damaged, and the third has it all.
+        let views = || [view(50), view(0), view(120)];
+        let first = views();
+        first[1].refuse(LogError::ReadOnly);
+        on(&files).apply(places.iter().zip(&first)).unwrap();
+        assert_eq!(first.map(|view| view.first_offset()), [50, 0, 120]);
+        // After more records, and once the second is repaired.
+        let second = [view(120), view(120), view(120)];
+        let starts = on(&files);
+        starts.apply(places.iter().zip(&second)).unwrap();
+        assert_eq!(starts.offsets.lock().unwrap().values().copied().collect::<Vec<_>>(), [50, 100, 100]);
+        // An offset that is later than what is there now is stored.
+        starts.save(&[(places[0], 80)], || HashSet::from(places)).unwrap();
+        assert_eq!(on(&files).offsets.lock().unwrap()[&places[0]], 80);
+    }
+
+    #[test]
+    fn a_partition_whose_first_offset_cannot_be_corrected_is_refused() {
+        let (files, place) = (ForgetfulFiles::new(64), (Uuid::from_u128(1), 0));
+        on(&files).save(&[(place, 100)], || HashSet::from([place])).unwrap();
+        let (starts, short) = (on(&files), view(50));
+        files.fail_at(files.operations(), Fault::NoSpace(1));
+        let error = starts.apply([(&place, &short)].into_iter()).unwrap_err();
+        assert!(error.to_string().contains(STARTS_FILE), "{error}");
+        assert!(matches!(short.refusal(), Some(LogError::Storage { .. })));
+    }
 
     #[test]
     fn the_file_is_read_as_it_was_written_and_a_damaged_one_is_refused() {
