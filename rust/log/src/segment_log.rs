@@ -358,6 +358,7 @@ impl Passes {
                     self.pass(mem::take(&mut commands), mem::take(&mut replies));
                     bytes = 0;
                     inspection(&mut self.store);
+                    self.note_stop();
                 }
             }
         }
@@ -369,9 +370,7 @@ impl Passes {
             return;
         }
         let outcomes = self.store.pass(commands);
-        if let Some(reason) = self.store.stopped() {
-            lock(&self.shared.stopped).get_or_insert(reason);
-        }
+        self.note_stop();
         // Consecutive completions for the same queue are put at once, so that its owner finds all of them when it
         // wakes.
         let mut row: Option<(Arc<Completions>, Vec<Completion>)> = None;
@@ -393,6 +392,12 @@ impl Passes {
         put(row);
     }
 
+    fn note_stop(&self) {
+        if let Some(reason) = self.store.stopped() {
+            lock(&self.shared.stopped).get_or_insert(reason);
+        }
+    }
+
     fn begin_task(&mut self) {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
         if self.in_task {
@@ -411,9 +416,7 @@ impl Passes {
         if let Some((task, result)) = taken {
             self.in_task = false;
             self.store.finish(task, result);
-            if let Some(reason) = self.store.stopped() {
-                lock(&self.shared.stopped).get_or_insert(reason);
-            }
+            self.note_stop();
         }
     }
 }

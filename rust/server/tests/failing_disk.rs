@@ -16,7 +16,7 @@ use std::{
 };
 
 use kafka_protocol::messages::{
-    JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
+    DeleteTopicsRequest, JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
     join_group_request::JoinGroupRequestProtocol,
     offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
     offset_fetch_request::OffsetFetchRequestTopic,
@@ -365,6 +365,24 @@ fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
     drop(scene);
     let mut scene = served(&dir, &FailingFiles::default());
     assert_eq!(scene.server.log_ends(vec![("t".to_owned(), 0)]).unwrap(), [Some(2)], "what was acknowledged");
+    assert_eq!(scene.produce(), NONE);
+}
+
+#[test]
+fn a_topic_whose_deletion_may_be_on_the_disk_takes_no_more_messages() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    // The new table, then the directory with its name.
+    files.fail(Some(Rule { operation: Operation::Sync, named: "/data", after: 1, times: 1, errno: EIO }));
+    let deletion = DeleteTopicsRequest::default().with_topic_names(vec![topic("t")]).with_timeout_ms(1_000);
+    assert_eq!(scene.ask(1, &deletion).responses[0].error_code, KAFKA_STORAGE_ERROR);
+    assert_eq!(files.failed.load(Ordering::SeqCst), 1);
+    assert_eq!(scene.produce(), KAFKA_STORAGE_ERROR, "the next start may delete it");
+    let why = scene.stopped().expect("it says why");
+    assert!(why.contains("rota.topics") && why.contains("start again"), "{why}");
+    drop(scene);
+    let mut scene = served(&dir, &FailingFiles::default());
     assert_eq!(scene.produce(), NONE);
 }
 

@@ -128,8 +128,14 @@ pub fn read_file(files: &dyn Files, path: &Path) -> io::Result<Option<Vec<u8>>> 
 }
 
 /// Replaces the file `path` atomically: after a crash it has the old content or the new. With `durable`, it has the new
-/// content once this returns.
+/// content once this returns. After an error it is not known which one it has after a crash.
 pub fn replace_file(files: &dyn Files, path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
+    put_in_place(files, path, bytes, durable)?;
+    if durable { sync_name(files, path) } else { Ok(()) }
+}
+
+/// The first step of [`replace_file`]. After an error the file has the old content.
+pub fn put_in_place(files: &dyn Files, path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     let temporary = path.with_added_extension("tmp");
     let file = files.open(&temporary, Access::Create)?;
     file.truncate(0)?;
@@ -137,9 +143,10 @@ pub fn replace_file(files: &dyn Files, path: &Path, bytes: &[u8], durable: bool)
     if durable {
         file.sync()?;
     }
-    files.rename(&temporary, path)?;
-    match path.parent() {
-        Some(dir) if durable => files.sync_dir(dir),
-        _ => Ok(()),
-    }
+    files.rename(&temporary, path)
+}
+
+/// The second step of [`replace_file`]: makes it durable which file has this name.
+pub fn sync_name(files: &dyn Files, path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |dir| files.sync_dir(dir))
 }

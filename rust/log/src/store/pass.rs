@@ -365,6 +365,16 @@ impl Store {
         }
     }
 
+    /// Stops the store since `file` was replaced, but not durably: what was acknowledged after a refused change would
+    /// be lost if the change turns out to be there after all.
+    pub fn stop_unsure_of(&mut self, file: &Path, error: &io::Error) -> LogError {
+        self.stop(format!(
+            "replacing `{}` failed: {error}. Whether the change is on the disk is not known; {} and start again",
+            file.display(),
+            advice(error)
+        ))
+    }
+
     /// Stops the store: it accepts nothing from now on.
     pub(super) fn stop(&mut self, reason: String) -> LogError {
         let reason: Arc<str> = reason.into();

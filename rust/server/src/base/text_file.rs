@@ -1,8 +1,18 @@
 //! The text files of a data directory: a first line with the number of the format, a line per entry, and a checksum.
 
-use std::{fmt::Write as _, io, path::PathBuf, str::Lines, sync::Arc};
+use std::{
+    fmt::Write as _,
+    io,
+    path::PathBuf,
+    str::Lines,
+    sync::{Arc, Weak},
+};
 
-use rota_log::files::{Files, read_file, replace_file};
+use rota_log::{
+    LogError, SegmentStore,
+    files::{Files, put_in_place, read_file, sync_name},
+    store::Store,
+};
 
 /// A text file, which is replaced as a whole.
 #[derive(Debug)]
@@ -10,6 +20,8 @@ pub struct TextFile {
     pub files: Arc<dyn Files>,
     pub path: PathBuf,
     pub is_read_only: bool,
+    /// The store of the same directory, which others keep open.
+    pub store: Weak<SegmentStore>,
 }
 
 impl TextFile {
@@ -19,12 +31,20 @@ impl TextFile {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Replaces the file durably.
+    /// Replaces the file durably. Errors: nothing has changed, or that is not known, and the store has stopped.
     pub fn replace(&self, text: &str) -> io::Result<()> {
         if self.is_read_only {
             return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the data directory is only read"));
         }
-        replace_file(self.files.as_ref(), &self.path, text.as_bytes(), true)
+        put_in_place(self.files.as_ref(), &self.path, text.as_bytes(), true)?;
+        sync_name(self.files.as_ref(), &self.path).map_err(|error| self.unsure(&error))
+    }
+
+    fn unsure(&self, error: &io::Error) -> io::Error {
+        let (file, kind, text) = (self.path.clone(), error.kind(), error.to_string());
+        let stop = move |store: &mut Store| store.stop_unsure_of(&file, &io::Error::new(kind, text));
+        let stopped: Option<LogError> = self.store.upgrade().and_then(|store| store.inspect(stop));
+        io::Error::new(kind, stopped.map_or_else(|| error.to_string(), |stopped| stopped.to_string()))
     }
 }
 

@@ -70,7 +70,7 @@ impl Acls {
     }
 
     /// Replaces the ACLs by what `change` makes of them. They are durable when this returns. Errors: why the file could
-    /// not be written; then nothing has changed.
+    /// not be written, see [`TextFile::replace`]; none of them counts then.
     pub fn change(&self, change: impl FnOnce(&AclTable) -> AclTable) -> io::Result<()> {
         let mut published = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let table = change(&published.table);

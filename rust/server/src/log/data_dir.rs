@@ -261,7 +261,8 @@ impl DataDir {
 
     /// Returns a text file of the directory.
     pub fn text_file(&self, name: &str) -> TextFile {
-        TextFile { files: Arc::clone(&self.files), path: self.dir.join(name), is_read_only: self.is_read_only }
+        let (files, store) = (Arc::clone(&self.files), Arc::downgrade(&self.store));
+        TextFile { files, path: self.dir.join(name), is_read_only: self.is_read_only, store }
     }
 
     /// Returns the current health. After failed writes, tries a write; the next call shows its result.

@@ -79,7 +79,7 @@ impl Starts {
     }
 
     /// Makes later first offsets durable. Forgets partitions that are not among `places`. Errors: why the file cannot be
-    /// written, and nothing has changed then.
+    /// written, see [`TextFile::replace`].
     pub fn save(&self, starts: &[(Place, i64)], places: impl FnOnce() -> HashSet<Place>) -> io::Result<()> {
         let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |(place, offset): &&(Place, i64)| *offset > offsets.get(place).copied().unwrap_or(0);
@@ -117,7 +117,7 @@ fn parse(text: &str) -> Result<BTreeMap<Place, i64>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{path::PathBuf, sync::Weak};
 
     use rota_log::files::{Fault, Files, ForgetfulFiles};
 
@@ -125,7 +125,8 @@ mod tests {
 
     fn on(files: &ForgetfulFiles) -> Starts {
         let files: Arc<dyn Files> = Arc::new(files.clone());
-        Starts::read(TextFile { files, path: PathBuf::from(STARTS_FILE), is_read_only: false }).unwrap()
+        Starts::read(TextFile { files, path: PathBuf::from(STARTS_FILE), is_read_only: false, store: Weak::new() })
+            .unwrap()
     }
 
     fn view(end_offset: i64) -> PartitionView {
