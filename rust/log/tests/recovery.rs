@@ -95,6 +95,26 @@ fn damage_before_a_whole_batch_refuses_that_partition_only_and_says_where_and_wh
 }
 
 #[test]
+fn a_segment_of_the_checkpoint_that_is_missing_refuses_the_partition_although_later_ones_are_there() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Os, 5);
+    store.checkpoint().unwrap();
+    let handle = store.handle(TOPIC, 0).unwrap();
+    for n in 5..30 {
+        store.pass(vec![Command::Append { partition: handle, epoch: 1, batch: batch(n) }]).remove(0).unwrap();
+    }
+    drop(store);
+    files.remove(Path::new(&segment(0, 0))).unwrap();
+    let segments = files.list(Path::new(&format!("{TOPIC}-0"))).unwrap();
+    assert!(segments.iter().any(|entry| entry.name.contains(".log")), "{segments:?}");
+    let (store, report) = open(&files, Durability::Os);
+    let damage = &report.damage[0];
+    assert_eq!((damage.file.to_str(), damage.offset, &*damage.reason), (Some(&*segment(0, 0)), 0, "it is missing"));
+    assert!(matches!(count(&store, 0), Err(LogError::Damaged(_))));
+    assert_eq!(count(&store, 1), Ok(5));
+}
+
+#[test]
 fn damage_that_the_checkpoint_knows_to_be_none_of_a_tail_is_not_cut() {
     let files = ForgetfulFiles::new(64);
     let mut store = filled(&files, Durability::Fsync, 5);

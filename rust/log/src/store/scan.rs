@@ -116,6 +116,15 @@ pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPart
     } else {
         segments.iter().rposition(|segment| segment.readable_bytes() > 0).unwrap_or(0)
     };
+    let missing = || {
+        let file = segment_path(dir, known.segment_base);
+        Damage { file, position: 0, offset: known.segment_base, reason: "it is missing".to_owned() }
+    };
+    let has_records = known.segment_bytes > 0 || known.segment_base < known.next_offset;
+    if has_records && segments.get(start).is_none_or(|segment| segment.base_offset != known.segment_base) {
+        // Later segments would hide that its records are gone.
+        return Err(missing());
+    }
     let mut tail = Tail { segments: 0, active_bytes: 0, next_offset: known.next_offset };
     if segments.is_empty() && !is_known {
         return Ok(tail);
@@ -151,8 +160,7 @@ pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPart
         }
     }
     if tail.segments == 0 && is_known {
-        let file = segment_path(dir, known.segment_base);
-        return Err(Damage { file, position: 0, offset: known.segment_base, reason: "it is missing".to_owned() });
+        return Err(missing());
     }
     Ok(tail)
 }
