@@ -1,13 +1,40 @@
 //! The operating system's file system.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions, TryLockError},
     io,
-    path::Path,
-    sync::Arc,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use super::{Access, Entry, File, Files, Lock, platform};
+
+/// The files that this process has locked. Closing any descriptor of a file releases the lock that a process has for
+/// Kafka, so a second attempt must not open it.
+static LOCKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A place in [`LOCKED`].
+struct Locked(PathBuf);
+
+impl Locked {
+    fn take(path: &Path) -> io::Result<Locked> {
+        // The file may not exist yet, but its directory does.
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let path = fs::canonicalize(dir)?.join(path.file_name().unwrap_or_default());
+        let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !locked.insert(path.clone()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Locked(path))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        LOCKED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
 
 /// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +84,7 @@ impl Files for DiskFiles {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
+        let locked = Locked::take(path)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -64,7 +92,8 @@ impl Files for DiskFiles {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         platform::lock_as_kafka(&file)?;
-        Ok(Box::new(file))
+        // Closed in this order.
+        Ok(Box::new((file, locked)))
     }
 }
 
@@ -90,5 +119,40 @@ impl File for DiskFile {
 
     fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_locked_once_until_the_lock_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".lock");
+        let lock = DiskFiles.lock(&path).unwrap();
+        let again = DiskFiles.lock(&dir.path().join(".").join(".lock"));
+        assert_eq!(again.err().map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        drop(lock);
+        drop(DiskFiles.lock(&path).unwrap());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_attempt_to_lock_a_file_again_does_not_release_the_lock_that_a_broker_of_kafka_sees() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".lock");
+        let lock = DiskFiles.lock(&path).unwrap();
+        let file = format!(":{} ", platform::file_number(&fs::metadata(&path).unwrap()));
+        let process = format!(" {} ", std::process::id());
+        let is_locked = || {
+            let locks = fs::read_to_string("/proc/locks").unwrap();
+            locks.lines().any(|line| line.contains("POSIX") && line.contains(&file) && line.contains(&process))
+        };
+        assert!(is_locked());
+        assert!(DiskFiles.lock(&path).is_err());
+        assert!(is_locked());
+        drop(lock);
+        assert!(!is_locked());
     }
 }
