@@ -428,6 +428,50 @@ fn transactions_of_a_topic_are_the_same_after_a_restart_with_or_without_their_fi
     }
 }
 
+/// Removes the files beside segments with this suffix and these offsets.
+fn remove_side_files(files: &ForgetfulFiles, suffix: &str, offsets: std::ops::RangeInclusive<i64>) {
+    for entry in rota_log::files::Files::list(files, Path::new("t-0")).unwrap() {
+        let offset = entry.name.strip_suffix(suffix).and_then(|digits| digits.parse().ok());
+        if offset.is_some_and(|offset: i64| offsets.contains(&offset)) {
+            rota_log::files::Files::remove(files, &Path::new("t-0").join(entry.name)).unwrap();
+        }
+    }
+}
+
+/// Returns the base offset of the first segment with the marker of an aborted transaction which is not the first one.
+fn aborting_segment(store: &Store, partition: rota_log::store::PartitionHandle, index: &TransactionIndex) -> i64 {
+    let segments = store.view(partition).unwrap().segments();
+    let has_marker = |base: i64, end: i64| index.aborted().iter().any(|it| (base..end).contains(&it.last_offset));
+    let mut bounds = segments.windows(2).skip(1).map(|pair| (pair[0].base_offset, pair[1].base_offset));
+    bounds.find(|(base, end)| has_marker(*base, *end)).unwrap().0
+}
+
+/// Removes the segments below `below`, but not those of open transactions.
+fn trim_below(store: &mut Store, partition: rota_log::store::PartitionHandle, below: i64) {
+    let command = Command::Trim { partition, limit_bytes: u64::MAX, below };
+    assert_eq!(store.pass(vec![command]), [Ok(below)]);
+}
+
+#[test]
+fn a_trim_without_the_snapshot_of_its_end_loses_no_transaction() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, partition) = topic_store(&files);
+    let mut expected = write_topic(&mut store, partition, 300);
+    let base = aborting_segment(&store, partition, &expected);
+    store.checkpoint().unwrap();
+    drop(store);
+    // A crash before it was written leaves the next one after the next segment.
+    remove_side_files(&files, ".snapshot", base..=base);
+    let (mut store, partition) = topic_store(&files);
+    assert_eq!(store.transactions(partition), Ok(Some(expected.clone())));
+    store.view(partition).unwrap().keep_open(expected.first_open());
+    trim_below(&mut store, partition, base);
+    expected.forget_below(base);
+    drop(store);
+    let (store, partition) = topic_store(&files);
+    assert_eq!(store.transactions(partition), Ok(Some(expected)));
+}
+
 #[test]
 fn transactions_of_a_topic_that_no_checkpoint_has_are_the_same_after_a_crash() {
     for steps in [1, 3, 300] {
@@ -439,7 +483,48 @@ fn transactions_of_a_topic_that_no_checkpoint_has_are_the_same_after_a_crash() {
             let found = store.transactions(partition).map(Option::unwrap_or_default);
             assert_eq!(found, Ok(index.clone()), "{steps} steps");
             store.checkpoint().unwrap();
+            if let Some(second) = store.view(partition).unwrap().segments().get(1) {
+                check_trim_without_snapshot(&mut store, partition, second.base_offset, &index);
+            }
         }
+    }
+}
+
+/// Trims a partition that has no snapshot from `below` on, and checks what is found of the transactions.
+fn check_trim_without_snapshot(
+    store: &mut Store,
+    partition: rota_log::store::PartitionHandle,
+    below: i64,
+    index: &TransactionIndex,
+) {
+    store.view(partition).unwrap().keep_open(index.first_open());
+    trim_below(store, partition, below);
+    let found = store.transactions(partition).unwrap().unwrap();
+    assert_eq!(found.first_open(), index.first_open(), "below {below}");
+    // A transaction begins with the first of its records that is left; without any it needs no row.
+    let bounds = |index: &TransactionIndex| -> Vec<(i64, i64)> {
+        index.aborted().iter().map(|aborted| (aborted.first_offset, aborted.last_offset)).collect()
+    };
+    let (found, all) = (bounds(&found), bounds(index));
+    assert!(all.iter().filter(|(begin, _)| *begin >= below).all(|whole| found.contains(whole)), "below {below}");
+    assert!(found.iter().all(|(_, end)| all.iter().any(|(_, other)| other == end)), "below {below}");
+}
+
+#[test]
+fn a_snapshot_from_before_a_trim_brings_back_no_transaction() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, partition) = topic_store(&files);
+    let index = write_topic(&mut store, partition, 300);
+    let segments = store.view(partition).unwrap().segments();
+    store.checkpoint().unwrap();
+    drop(store);
+    let last = segments.iter().rposition(|segment| Some(segment.base_offset) <= index.first_open()).unwrap();
+    assert!(last > 5);
+    for segment in &segments[1..=last] {
+        let files = files.after_crash(rota_log::files::Survival::Everything);
+        remove_side_files(&files, ".snapshot", segment.base_offset..=i64::MAX);
+        let (mut store, partition) = topic_store(&files);
+        check_trim_without_snapshot(&mut store, partition, segment.base_offset, &index);
     }
 }
 

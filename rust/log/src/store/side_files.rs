@@ -84,12 +84,17 @@ fn continue_file(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()>
 }
 
 /// Removes the files of removed segments: those of a segment with this base offset, and snapshots below `first_offset`.
+/// Without a snapshot at `first_offset`, which a crash or a failed write leaves out, the older ones stay: the last one
+/// says that there are transactions.
 pub(super) fn remove_below(dir: &Path, files: &dyn Files, gone: &[i64], first_offset: i64) {
     for base_offset in gone {
         // Most partitions have none. A leftover does no harm.
         let _removed = files.remove(&dir.join(name(*base_offset, TRANSACTION_INDEX)));
     }
     let snapshots = files.list(dir).unwrap_or_default();
+    if !snapshots.iter().any(|entry| snapshot_offset(&entry.name) == Some(first_offset)) {
+        return;
+    }
     for entry in snapshots.iter().filter(|entry| snapshot_offset(&entry.name).is_some_and(|at| at < first_offset)) {
         let _removed = files.remove(&dir.join(&entry.name));
     }
@@ -109,12 +114,14 @@ impl Store {
         let mut offsets: Vec<i64> = names.iter().filter_map(|entry| snapshot_offset(&entry.name)).collect();
         offsets.sort_unstable();
         let Some(oldest) = offsets.first().copied() else { return Ok(None) };
-        for offset in offsets.into_iter().rev().filter(|offset| *offset <= partition.next_offset) {
+        let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
+        // A transaction that was open before the first segment may have ended in a removed one.
+        let usable = first..=partition.next_offset;
+        for offset in offsets.into_iter().rev().filter(|offset| usable.contains(offset)) {
             if let Some(index) = self.restored(partition, offset, oldest) {
                 return replayed(partition, index, offset).map(Some);
             }
         }
-        let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
         replayed(partition, TransactionIndex::default(), first).map(Some)
     }
 
