@@ -125,23 +125,25 @@ impl Store {
         replayed(partition, TransactionIndex::default(), first).map(Some)
     }
 
-    /// Returns the state before `offset` from the files; `None` if any of them is missing or damaged. Before the `oldest`
-    /// snapshot there were no transactions.
+    /// Returns the state before `offset` from the files; `None` if any of them is missing or damaged.
     fn restored(&self, partition: &Partition, offset: i64, oldest: i64) -> Option<TransactionIndex> {
-        let read = |name: String| read_file(self.files.as_ref(), &partition.dir.join(name)).ok().flatten();
-        let mut index = TransactionIndex::of_snapshot(&read(name(offset, SNAPSHOT))?)?;
+        let read = |name: String| read_file(self.files.as_ref(), &partition.dir.join(name));
+        let snapshot = |offset| TransactionIndex::of_snapshot(&read(name(offset, SNAPSHOT)).ok()??);
+        let mut index = snapshot(offset)?;
+        // Before the first transaction there is a snapshot without producers. With some, the oldest one only shows that
+        // older ones were removed.
+        let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
+        let is_first = oldest > first && snapshot(oldest).is_some_and(|index| index.producers().next().is_none());
         let next_bases = partition.segments.iter().skip(1).map(|next| next.base_offset).chain([i64::MAX]);
         for (segment, next_base) in partition.segments.iter().zip(next_bases) {
             if segment.base_offset >= offset {
                 break;
             }
-            if next_base <= oldest {
-                continue;
-            }
+            // The batches of the segment with the snapshot are read again, but those before it are not.
+            let may_miss = is_first && segment.base_offset < oldest && (next_base <= oldest || next_base > offset);
             match read(name(segment.base_offset, TRANSACTION_INDEX)) {
-                Some(rows) if index.add_rows(&rows, offset) => {}
-                // The batches of the segment with the snapshot are read again, but those before it are not.
-                None if segment.base_offset < oldest && next_base > offset => {}
+                Ok(Some(rows)) if index.add_rows(&rows, offset) => {}
+                Ok(None) if may_miss => {}
                 _ => return None,
             }
         }
