@@ -368,10 +368,10 @@ fn topic_store(files: &ForgetfulFiles) -> (Store, rota_log::store::PartitionHand
 fn write_topic(store: &mut Store, partition: rota_log::store::PartitionHandle, steps: u64) -> TransactionIndex {
     let view = store.view(partition).unwrap();
     let mut index = TransactionIndex::default();
-    let beside = |store: &mut Store, file| {
-        assert_eq!(store.pass(vec![Command::WriteBeside { partition, file }]), [Ok(0)]);
+    let beside = |store: &mut Store, files| {
+        assert_eq!(store.pass(vec![Command::WriteBeside { partition, files }]), [Ok(0)]);
     };
-    beside(store, SideFile::Snapshot(0, index.snapshot()));
+    beside(store, vec![SideFile::Snapshot(0, index.snapshot())]);
     session(3, steps, |kind, keys| {
         let batch = if let BatchKind::Marker(marker) = kind { marker.batch(5).to_vec() } else { data(kind, keys) };
         let header = *Batch::split(&batch).unwrap().0.header();
@@ -382,8 +382,8 @@ fn write_topic(store: &mut Store, partition: rota_log::store::PartitionHandle, s
         {
             let within = index.aborted().iter().filter(|aborted| aborted.last_offset >= full.base_offset);
             let rows = within.flat_map(AbortedTransaction::row).collect();
-            beside(store, SideFile::Aborted(full.base_offset, rows));
-            beside(store, SideFile::Snapshot(base_offset, index.snapshot()));
+            let aborted = SideFile::Aborted(full.base_offset, rows);
+            beside(store, vec![aborted, SideFile::Snapshot(base_offset, index.snapshot())]);
         }
         let marker = if let BatchKind::Marker(marker) = kind { Some(marker) } else { None };
         index.observe(&rota_log::BatchHeader { base_offset, ..header }, marker.as_ref());
@@ -559,4 +559,31 @@ fn a_trim_keeps_open_transactions_and_removes_the_files_of_removed_segments() {
     assert_eq!(store.transactions(partition).unwrap().unwrap().first_open(), Some(first_open));
     view.keep_open(None);
     assert!(trim(&mut store) > first_open);
+}
+
+#[test]
+fn no_snapshot_is_written_after_a_file_that_fails() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, partition) = topic_store(&files);
+    let index = write_topic(&mut store, partition, 300);
+    let view = store.view(partition).unwrap();
+    let (indexed_below, end) = (view.indexed_below(), view.next_offset());
+    let active = view.segments().last().unwrap().base_offset;
+    assert_eq!(indexed_below, active, "that of the newest snapshot");
+    let beside = |store: &mut Store| {
+        let rows = index.aborted().iter().filter(|aborted| aborted.last_offset >= active);
+        let aborted = SideFile::Aborted(active, rows.flat_map(AbortedTransaction::row).collect());
+        let files = vec![aborted, SideFile::Snapshot(end, index.snapshot())];
+        store.pass(vec![Command::WriteBeside { partition, files }]).remove(0)
+    };
+    for at in 0..4 {
+        files.fail_at(files.operations() + at, rota_log::files::Fault::Io);
+        assert!(matches!(beside(&mut store), Err(LogError::Storage { .. })), "{at}");
+        let names = rota_log::files::Files::list(&files, Path::new("t-0")).unwrap();
+        assert!(!names.iter().any(|entry| entry.name == format!("{end:020}.snapshot")), "{at}");
+        assert_eq!(view.indexed_below(), indexed_below, "{at}");
+    }
+    assert_eq!(beside(&mut store), Ok(0));
+    assert_eq!(view.indexed_below(), end);
+    assert_eq!(store.transactions(partition), Ok(Some(index)));
 }

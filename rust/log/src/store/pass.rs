@@ -68,12 +68,13 @@ pub enum Command {
         /// Offset below which segments are dropped whatever their size.
         below: i64,
     },
-    /// Writes a file beside the segments of a partition, once the earlier appends are durable. Outcome: 0.
+    /// Writes files beside the segments of a partition, once the earlier appends are durable: in this order, and none
+    /// after one that fails. Outcome: 0.
     WriteBeside {
         /// The partition.
         partition: PartitionHandle,
-        /// The file.
-        file: SideFile,
+        /// The files.
+        files: Vec<SideFile>,
     },
 }
 
@@ -92,8 +93,8 @@ struct Pass {
     deleted: Vec<PartitionHandle>,
     /// Trims (command index, partition, size, offset), executed after the rest is durable.
     trims: Vec<(usize, PartitionHandle, u64, i64)>,
-    /// Files beside segments (command index, partition, file), written after the rest is durable.
-    beside: Vec<(usize, PartitionHandle, SideFile)>,
+    /// Files beside segments (command index, partition, files), written after the rest is durable.
+    beside: Vec<(usize, PartitionHandle, Vec<SideFile>)>,
 }
 
 /// Batches of one partition in the frame that go to one segment.
@@ -304,9 +305,10 @@ impl Store {
                 partition.publish();
             }
         }
-        for (at, handle, file) in pass.beside.drain(..) {
+        for (at, handle, files) in pass.beside.drain(..) {
             if let Some(partition) = &mut self.partitions[handle.0 as usize] {
-                pass.outcomes[at] = Some(side_files::write(partition, self.files.as_ref(), &file));
+                let write = |file| side_files::write(partition, self.files.as_ref(), file);
+                pass.outcomes[at] = Some(files.iter().try_for_each(write).map(|()| 0));
             }
         }
         for handle in pass.deleted.drain(..) {
@@ -430,8 +432,8 @@ impl Stage<'_> {
                 self.pass.trims.push((at, self.handle, *limit_bytes, *below));
                 Ok(Ok(0))
             }
-            Command::WriteBeside { file, .. } => {
-                self.pass.beside.push((at, self.handle, file.clone()));
+            Command::WriteBeside { files, .. } => {
+                self.pass.beside.push((at, self.handle, std::mem::take(files)));
                 Ok(Ok(0))
             }
             Command::Create { .. } => unreachable!("those are handled before"),

@@ -1,8 +1,10 @@
 //! The files of transactions beside a partition's segments, as Kafka names them: `BASE.txnindex` and `OFFSET.snapshot`.
 //!
 //! A partition without a snapshot has no transactions. So the first snapshot is durable before the first transactional
-//! batch. Later ones are written when a segment is full, after its `.txnindex`, and keep a start from reading older
-//! segments. What a crash lost of the newest segments is found in their batches.
+//! batch. Later ones are written when a segment is full, and keep a start from reading older segments.
+//!
+//! INVARIANT: the `.txnindex` files are complete below the newest snapshot. What a crash or a failed write left out after
+//! it is found in the batches, and written before the next snapshot.
 
 use std::{io, path::Path};
 
@@ -48,7 +50,7 @@ fn snapshot_offset(name: &str) -> Option<i64> {
 }
 
 /// Writes a file durably. Errors: those of the file system.
-pub(super) fn write(partition: &mut Partition, files: &dyn Files, file: &SideFile) -> Result<i64, LogError> {
+pub(super) fn write(partition: &mut Partition, files: &dyn Files, file: &SideFile) -> Result<(), LogError> {
     let dir = &partition.dir;
     let (name, bytes, continues) = match file {
         SideFile::Snapshot(offset, bytes) => (name(*offset, SNAPSHOT), bytes, false),
@@ -60,7 +62,11 @@ pub(super) fn write(partition: &mut Partition, files: &dyn Files, file: &SideFil
         if continues { continue_file(files, &path, bytes) } else { replace_file(files, &path, bytes, true) }
     });
     partition.names_changed = true;
-    written.map(|()| 0).map_err(|error| storage_error(&path, &error))
+    written.map_err(|error| storage_error(&path, &error))?;
+    if let SideFile::Snapshot(offset, _) = file {
+        partition.view.set_indexed_below(*offset);
+    }
+    Ok(())
 }
 
 /// Says again that a partition has transactions, before a recovery writes a batch of one: a partition that no checkpoint
@@ -75,7 +81,7 @@ pub(super) fn recovered(partition: &mut Partition, files: &dyn Files, header: &B
         return Ok(());
     }
     let file = SideFile::Snapshot(header.base_offset, TransactionIndex::default().snapshot());
-    write(partition, files, &file).map(|_| ()).map_err(io::Error::other)
+    write(partition, files, &file).map_err(io::Error::other)
 }
 
 fn continue_file(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -119,9 +125,11 @@ impl Store {
         let usable = first..=partition.next_offset;
         for offset in offsets.into_iter().rev().filter(|offset| usable.contains(offset)) {
             if let Some(index) = self.restored(partition, offset, oldest) {
+                partition.view.set_indexed_below(offset);
                 return replayed(partition, index, offset).map(Some);
             }
         }
+        partition.view.set_indexed_below(first);
         replayed(partition, TransactionIndex::default(), first).map(Some)
     }
 

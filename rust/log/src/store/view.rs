@@ -31,6 +31,8 @@ pub struct PartitionView {
     next_offset: AtomicI64,
     /// The first offset of the oldest open transaction, minus `i64::MAX`: 0 if none is open.
     keep_from: AtomicI64,
+    /// Below it the files of aborted transactions are complete.
+    indexed_below: AtomicI64,
     refusal: RwLock<Option<LogError>>,
 }
 
@@ -95,6 +97,17 @@ impl PartitionView {
     /// Returns the offset from which trims keep records, `i64::MAX` if no transaction is open.
     pub fn keep_from(&self) -> i64 {
         i64::MAX + self.keep_from.load(Ordering::Acquire)
+    }
+
+    /// Notes that the `.txnindex` files are complete below `offset`, that of a snapshot.
+    pub(super) fn set_indexed_below(&self, offset: i64) {
+        self.indexed_below.store(offset, Ordering::Release);
+    }
+
+    /// Returns the offset below which the `.txnindex` files are complete. Those after it are to be written before the next
+    /// snapshot.
+    pub fn indexed_below(&self) -> i64 {
+        self.indexed_below.load(Ordering::Acquire)
     }
 
     /// Returns the segments, oldest first.

@@ -205,44 +205,32 @@ impl TopicDisk {
         }
     }
 
-    /// After a start, completes the file of the aborted transactions of the last segment.
+    /// After a start, completes the files of the aborted transactions. Usually these are those of the last segment.
     pub(super) fn complete_aborted(&self, on_disk: &OnDisk, transactions: &TransactionIndex) {
         if !self.is_read_only() {
-            self.write_aborted(on_disk, transactions, -1);
+            let files = aborted_files(on_disk, transactions, i64::MAX);
+            self.submit(Command::WriteBeside { partition: on_disk.handle, files }, |_| ());
         }
-    }
-
-    /// Writes the file of the aborted transactions of a segment, counted from the end: -1 is the last one.
-    fn write_aborted(&self, on_disk: &OnDisk, transactions: &TransactionIndex, from_end: isize) {
-        let segments = on_disk.view.segments();
-        let Some(at) = segments.len().checked_add_signed(from_end) else { return };
-        let Some(segment) = segments.get(at) else { return };
-        let end = segments.get(at + 1).map_or(i64::MAX, |next| next.base_offset);
-        let within = segment.base_offset..end;
-        let rows = transactions.aborted().iter().filter(|aborted| within.contains(&aborted.last_offset));
-        let file = SideFile::Aborted(segment.base_offset, rows.flat_map(AbortedTransaction::row).collect());
-        self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
     }
 
     /// Before the first transaction of a partition, makes durable that it has transactions. Waits for the store. Errors:
     /// those of the store.
     pub(super) fn begin_transactions(&self, on_disk: &OnDisk) -> Result<(), LogError> {
         let file = SideFile::Snapshot(on_disk.view.next_offset(), TransactionIndex::default().snapshot());
-        let command = Command::WriteBeside { partition: on_disk.handle, file };
+        let command = Command::WriteBeside { partition: on_disk.handle, files: vec![file] };
         self.store.call(vec![command]).into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
     }
 
     /// If a durable batch begins a segment, writes the files of transactions about what is before it. `transactions` is
-    /// the state before the batch.
+    /// the state before the batch. After a failure there is no snapshot, and the next segment writes all of them again.
     pub(super) fn note_segment(&self, on_disk: &OnDisk, transactions: &TransactionIndex, base_offset: i64) {
         let segments = on_disk.view.segments();
-        let Some(at) = segments.iter().rposition(|segment| segment.base_offset == base_offset).filter(|at| *at > 0)
-        else {
+        if !segments.iter().skip(1).any(|segment| segment.base_offset == base_offset) {
             return;
-        };
-        self.write_aborted(on_disk, transactions, at as isize - 1 - segments.len() as isize);
-        let file = SideFile::Snapshot(base_offset, transactions.snapshot());
-        self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
+        }
+        let mut files = aborted_files(on_disk, transactions, base_offset);
+        files.push(SideFile::Snapshot(base_offset, transactions.snapshot()));
+        self.submit(Command::WriteBeside { partition: on_disk.handle, files }, |_| ());
     }
 
     /// Adds an aborted transaction to the file of the segment with its marker.
@@ -251,7 +239,7 @@ impl TopicDisk {
         let holder = segments.iter().rfind(|segment| segment.base_offset <= aborted.last_offset);
         if let Some(segment) = holder {
             let file = SideFile::MoreAborted(segment.base_offset, aborted.row().to_vec());
-            self.submit(Command::WriteBeside { partition: on_disk.handle, file }, |_| ());
+            self.submit(Command::WriteBeside { partition: on_disk.handle, files: vec![file] }, |_| ());
         }
     }
 
@@ -306,6 +294,21 @@ fn check_topic_ids(infos: &[PartitionInfo]) -> Result<(), String> {
          interrupted, start again with --take-over",
         names.join(", ")
     ))
+}
+
+/// Returns the files of the aborted transactions of the segments that begin below `end` and may lack some.
+fn aborted_files(on_disk: &OnDisk, transactions: &TransactionIndex, end: i64) -> Vec<SideFile> {
+    let (segments, indexed_below) = (on_disk.view.segments(), on_disk.view.indexed_below());
+    let aborted = transactions.aborted();
+    let ended_below = |offset: i64| aborted.partition_point(|aborted| aborted.last_offset < offset);
+    let next_bases = segments.iter().skip(1).map(|next| next.base_offset).chain([i64::MAX]);
+    let bounds = segments.iter().map(|segment| segment.base_offset).zip(next_bases);
+    let incomplete = bounds.filter(|(base_offset, next_base)| *base_offset < end && *next_base > indexed_below);
+    let file = |(base_offset, next_base)| {
+        let rows = &aborted[ended_below(base_offset)..ended_below(next_base)];
+        SideFile::Aborted(base_offset, rows.iter().flat_map(AbortedTransaction::row).collect())
+    };
+    incomplete.map(file).collect()
 }
 
 /// Derives topics from the names of partition directories, in a directory of Kafka without a table.

@@ -83,7 +83,15 @@ pub fn error_of(result: &Result<i64, LogError>) -> Result<(), ErrorCode> {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, thread};
+    use std::{
+        io,
+        path::Path,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+    };
 
     use kafka_protocol::{
         messages::{
@@ -94,7 +102,10 @@ mod tests {
         },
         protocol::StrBytes,
     };
-    use rota_log::BatchWriter;
+    use rota_log::{
+        BatchWriter, TransactionIndex,
+        files::{Access, DiskFiles, Entry, File, Files, Lock},
+    };
     use rota_txn::Verdict;
 
     use super::*;
@@ -112,9 +123,13 @@ mod tests {
 
     /// The topics of a data directory with small segments.
     fn open(dir: &Path) -> Topics {
+        open_with(&DataConfig::at(dir.to_owned()))
+    }
+
+    fn open_with(config: &DataConfig) -> Topics {
         let mut settings = Settings::default();
         settings.set("offsets.topic.segment.bytes", "4096").unwrap();
-        let data = DataDir::open(&DataConfig::at(dir.to_owned()), &mut settings, "c").unwrap();
+        let data = DataDir::open(config, &mut settings, "c").unwrap();
         let owners = Owners::new(4, 1);
         let mut random = RandomBits::default();
         let table = TopicTable::in_data_dir(&data, TopicSettings::default(), owners, Vec::new(), &mut random).unwrap();
@@ -265,5 +280,116 @@ mod tests {
         assert_eq!(answer.error_code, ErrorCode::KafkaStorageError.code());
         assert!(answer.records.is_none_or(|records| records.is_empty()));
         assert_eq!(write(&mut topics, None), ErrorCode::KafkaStorageError.code());
+    }
+
+    /// Aborts a transaction of one record.
+    fn abort(topics: &mut Topics, producer_id: i64) {
+        assert_eq!(write(topics, Some((producer_id, 0, 0))), 0);
+        end(topics, producer_id, false);
+    }
+
+    /// Writes until there are `count` segments.
+    fn fill(topics: &mut Topics, dir: &Path, count: usize) {
+        while names(dir, "log").len() < count {
+            assert_eq!(write(topics, None), 0);
+        }
+    }
+
+    fn known(topics: &Topics) -> TransactionIndex {
+        topics.data.values().next().unwrap().transactions.clone()
+    }
+
+    #[test]
+    fn an_aborted_transaction_that_a_crash_left_out_of_its_file_is_written_before_the_next_snapshot() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        abort(&mut topics, A);
+        abort(&mut topics, A + 1);
+        fill(&mut topics, dir.path(), 2);
+        drop(topics);
+        // A kill between the roll and the files about it leaves these.
+        let file = |name: &str| dir.path().join("t-0").join(name);
+        std::fs::remove_file(file(&names(dir.path(), "snapshot")[1])).unwrap();
+        let index = file(&names(dir.path(), "txnindex")[0]);
+        let rows = std::fs::read(&index).unwrap();
+        std::fs::write(&index, &rows[..rows.len() / 2]).unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(known(&topics).aborted().len(), 2);
+        fill(&mut topics, dir.path(), 3);
+        let before = known(&topics);
+        drop(topics);
+        assert_eq!(names(dir.path(), "snapshot").len(), 2);
+        assert_eq!(std::fs::read(&index).unwrap(), rows);
+        assert_eq!(known(&open(dir.path())), before);
+    }
+
+    /// A disk that refuses to write the files of aborted transactions while `fails`.
+    #[derive(Debug, Default)]
+    struct Failing {
+        disk: DiskFiles,
+        fails: AtomicBool,
+    }
+
+    impl Files for Failing {
+        fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+            let is_refused = access == Access::Create && path.to_string_lossy().contains(".txnindex");
+            if is_refused && self.fails.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.disk.open(path, access)
+        }
+
+        fn create_dir(&self, path: &Path) -> io::Result<()> {
+            self.disk.create_dir(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.disk.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.disk.remove(path)
+        }
+
+        fn remove_dir(&self, path: &Path) -> io::Result<()> {
+            self.disk.remove_dir(path)
+        }
+
+        fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+            self.disk.list(dir)
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            self.disk.sync_dir(dir)
+        }
+
+        fn lock(&self, path: &Path) -> io::Result<Lock> {
+            self.disk.lock(path)
+        }
+    }
+
+    #[test]
+    fn an_aborted_transaction_whose_file_could_not_be_written_is_written_before_the_next_snapshot() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Arc::new(Failing::default());
+        let fail = |topics: &Topics, fails: bool| {
+            // What was submitted before comes before.
+            let _none = topics.owner.disk.as_ref().unwrap().transactions(Vec::new());
+            files.fails.store(fails, Ordering::Relaxed);
+        };
+        let mut topics =
+            open_with(&DataConfig { files: Arc::<Failing>::clone(&files), ..DataConfig::at(dir.path().to_owned()) });
+        abort(&mut topics, A);
+        fail(&topics, true);
+        abort(&mut topics, A + 1);
+        fill(&mut topics, dir.path(), 2);
+        fail(&topics, false);
+        assert_eq!(names(dir.path(), "snapshot").len(), 1, "none after a failure");
+        fill(&mut topics, dir.path(), 3);
+        let before = known(&topics);
+        assert_eq!(before.aborted().len(), 2);
+        drop(topics);
+        assert_eq!(names(dir.path(), "snapshot").len(), 2);
+        assert_eq!(known(&open(dir.path())), before);
     }
 }
