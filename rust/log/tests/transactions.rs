@@ -11,7 +11,7 @@ use rota_log::{
     AbortedTransaction, Append, Batch, BatchKind, Completions, EndMarker, FencedLog, LogError, LogRecord, MemoryLog,
     SegmentStore, TransactionIndex,
     files::ForgetfulFiles,
-    store::{Command, SideFile, Store, StoreOptions},
+    store::{Command, Durability, SideFile, Store, StoreOptions},
 };
 
 const TOPIC: &str = "__consumer_offsets";
@@ -356,7 +356,11 @@ fn a_marker_without_records_goes_after_the_retention_of_tombstones() {
 
 /// A store of one user topic with small segments, and its files.
 fn topic_store(files: &ForgetfulFiles) -> (Store, rota_log::store::PartitionHandle) {
-    let options = StoreOptions { segment_bytes: 600, wal_bytes: 1 << 20, ..StoreOptions::default() };
+    topic_store_with(files, Durability::Fsync)
+}
+
+fn topic_store_with(files: &ForgetfulFiles, durability: Durability) -> (Store, rota_log::store::PartitionHandle) {
+    let options = StoreOptions { segment_bytes: 600, wal_bytes: 1 << 20, durability, ..StoreOptions::default() };
     let (mut store, _) = Store::open(Arc::new(files.clone()), Path::new(""), options).unwrap();
     store.pass(vec![Command::Create { topic: "t".to_owned(), partition: 0, topic_id: 7 }]);
     let partition = store.handle("t", 0).unwrap();
@@ -586,4 +590,41 @@ fn no_snapshot_is_written_after_a_file_that_fails() {
     assert_eq!(beside(&mut store), Ok(0));
     assert_eq!(view.indexed_below(), end);
     assert_eq!(store.transactions(partition), Ok(Some(index)));
+}
+
+#[test]
+fn a_snapshot_of_records_that_a_power_failure_has_lost_opens_no_transaction() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, partition) = topic_store_with(&files, Durability::Os);
+    let mut index = write_topic(&mut store, partition, 12);
+    store.checkpoint().unwrap();
+    let end = store.view(partition).unwrap().next_offset();
+    // It is durable although the records before it are not.
+    let kind = BatchKind::Transactional { producer_id: 9, producer_epoch: 0 };
+    let append = |store: &mut Store, kind| {
+        let batch =
+            if let BatchKind::Marker(marker) = kind { marker.batch(5).to_vec() } else { data(kind, &[("a", None)]) };
+        let header = *Batch::split(&batch).unwrap().0.header();
+        let base_offset = store.pass(vec![Command::Append { partition, epoch: 0, batch }]).remove(0).unwrap();
+        rota_log::BatchHeader { base_offset, ..header }
+    };
+    let before = index.clone();
+    index.observe(&append(&mut store, kind), None);
+    let active = store.view(partition).unwrap().segments().last().unwrap().base_offset;
+    let rows = index.aborted().iter().filter(|aborted| aborted.last_offset >= active);
+    let aborted = SideFile::Aborted(active, rows.flat_map(AbortedTransaction::row).collect());
+    let beside = vec![aborted, SideFile::Snapshot(end + 1, index.snapshot())];
+    assert_eq!(store.pass(vec![Command::WriteBeside { partition, files: beside }]), [Ok(0)]);
+    let files = files.after_crash(rota_log::files::Survival::Nothing);
+    let (mut store, partition) = topic_store_with(&files, Durability::Os);
+    assert_eq!(store.view(partition).unwrap().next_offset(), end);
+    assert_eq!(store.transactions(partition), Ok(Some(before.clone())));
+    append(&mut store, BatchKind::Plain);
+    append(&mut store, BatchKind::Plain);
+    store.checkpoint().unwrap();
+    drop(store);
+    let files = files.after_crash(rota_log::files::Survival::Nothing);
+    let (store, partition) = topic_store_with(&files, Durability::Os);
+    assert_eq!(store.view(partition).unwrap().next_offset(), end + 2);
+    assert_eq!(store.transactions(partition), Ok(Some(before)));
 }

@@ -119,11 +119,12 @@ impl Store {
         };
         let mut offsets: Vec<i64> = names.iter().filter_map(|entry| snapshot_offset(&entry.name)).collect();
         offsets.sort_unstable();
+        let above = offsets.split_off(offsets.partition_point(|offset| *offset <= partition.next_offset));
+        self.remove_snapshots(partition, &above).map_err(|error| storage_error(&partition.dir, &error))?;
         let Some(oldest) = offsets.first().copied() else { return Ok(None) };
         let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
         // A transaction that was open before the first segment may have ended in a removed one.
-        let usable = first..=partition.next_offset;
-        for offset in offsets.into_iter().rev().filter(|offset| usable.contains(offset)) {
+        for offset in offsets.into_iter().rev().filter(|offset| *offset >= first) {
             if let Some(index) = self.restored(partition, offset, oldest) {
                 partition.view.set_indexed_below(offset);
                 return replayed(partition, index, offset).map(Some);
@@ -131,6 +132,18 @@ impl Store {
         }
         partition.view.set_indexed_below(first);
         replayed(partition, TransactionIndex::default(), first).map(Some)
+    }
+
+    /// Removes the snapshots above the end, durably. A power failure has lost the records before them, and other records
+    /// will get their offsets. The end of a refused partition is not known.
+    fn remove_snapshots(&self, partition: &Partition, above: &[i64]) -> io::Result<()> {
+        if above.is_empty() || self.is_read_only() || partition.refused.is_some() {
+            return Ok(());
+        }
+        for offset in above {
+            self.files.remove(&partition.dir.join(name(*offset, SNAPSHOT)))?;
+        }
+        self.files.sync_dir(&partition.dir)
     }
 
     /// Returns the state before `offset` from the files; `None` if any of them is missing or damaged.
