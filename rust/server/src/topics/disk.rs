@@ -41,7 +41,7 @@ const HEAD: &str = "rota.topics ";
 /// The format that this release writes. Every format ends with the line of the checksum.
 const FORMAT: u32 = 1;
 
-/// Kafka's internal topics in a directory that it wrote.
+/// Kafka's internal topics, which clients neither create nor write to.
 pub(super) const KAFKAS_OWN: [&str; 4] =
     [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
 
@@ -127,6 +127,8 @@ impl TopicDisk {
                 }
             }
         }
+        // A client of an earlier release could create such a topic. Its messages would be taken for a coordinator's records.
+        found.retain(|found| !KAFKAS_OWN.contains(&found.name.as_str()));
         let known: HashMap<Uuid, usize> =
             found.iter().map(|found| (found.topic.id, found.topic.leaders.len())).collect();
         let (kept, gone): (Vec<PartitionInfo>, Vec<PartitionInfo>) = infos.into_iter().partition(|info| {

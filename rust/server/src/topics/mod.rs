@@ -49,7 +49,7 @@ use rota_log::{LogError, TransactionIndex};
 use uuid::Uuid;
 
 use self::{
-    disk::OnDisk,
+    disk::{KAFKAS_OWN, OnDisk},
     name::metric_name,
     offsets_records::OffsetsRecords,
     partition_data::{DiskRecords, Records},
@@ -444,6 +444,10 @@ impl Topics {
         check_name(name).map_err(|why| TopicError::new(ErrorCode::InvalidTopicException, why.to_string()))?;
         if self.topic(name).is_some() {
             return Err(TopicError::new(ErrorCode::TopicAlreadyExists, format!("topic `{name}` already exists")));
+        }
+        if KAFKAS_OWN.contains(&name) {
+            let message = format!("`{name}` is Kafka's own topic, which no client can create");
+            return Err(TopicError::new(ErrorCode::InvalidTopicException, message));
         }
         match self.table.name_by_metric_name.get(&metric_name(name)) {
             Some(other) => Err(TopicError::new(

@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::{
     LEADER_EPOCH, Partition, TopicTable, Topics,
+    disk::KAFKAS_OWN,
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
     refusal::{BY_ID_SINCE, Refusal, refuse},
@@ -138,7 +139,7 @@ impl Topics {
         };
         let table = Arc::clone(&self.table);
         let topic = table.topic(name).ok_or_else(unknown)?;
-        if topic.internal {
+        if KAFKAS_OWN.contains(&name) {
             return refuse(ErrorCode::InvalidTopicException, format!("`{name}` cannot be written to"));
         }
         let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(self.settings.message_max_bytes);
@@ -453,5 +454,42 @@ fn partition_answer(index: i32, stored: Result<Stored, Refusal>) -> PartitionPro
             .with_log_append_time_ms(-1)
             .with_log_start_offset(-1)
             .with_error_message(Some(StrBytes::from_string(refusal.message))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::{
+        TopicName,
+        produce_request::{PartitionProduceData, TopicProduceData},
+    };
+    use rota_log::BatchWriter;
+
+    use super::*;
+    use crate::{
+        base::entropy::RandomBits,
+        topics::{TopicSettings, configs::TopicConfigs},
+    };
+
+    #[test]
+    fn kafkas_own_topics_are_not_written_to() {
+        let mut random = RandomBits::default();
+        let mut topics = Topics::new(TopicSettings::default(), &mut random);
+        // Another release has shared them with the servers of its cluster.
+        topics.changing(|topics| {
+            let created = KAFKAS_OWN.iter().skip(1);
+            let ids = created.map(|name| Ok(topics.insert(name, 1, None, TopicConfigs::default(), &mut random)));
+            ids.collect::<Vec<Result<Uuid, crate::topics::TopicError>>>()
+        });
+        for name in KAFKAS_OWN {
+            let mut writer = BatchWriter::default();
+            writer.push(0, None, Some(b"v"));
+            let data = PartitionProduceData::default().with_records(Some(writer.finish()));
+            let name = TopicName(StrBytes::from_static_str(name));
+            let asked = TopicProduceData::default().with_name(name).with_partition_data(vec![data]);
+            let outcome = topics.produce(&ProduceRequest::default().with_acks(-1).with_topic_data(vec![asked]), 9, 0);
+            let answer = &outcome.response.responses[0].partition_responses[0];
+            assert_eq!(answer.error_code, ErrorCode::InvalidTopicException as i16);
+        }
     }
 }

@@ -347,7 +347,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::base::entropy::RandomBits;
+    use crate::{
+        base::{entropy::RandomBits, settings::Settings},
+        log::data_dir::DataConfig,
+    };
 
     fn nodes(count: u32) -> Vec<Topics> {
         let owners = Owners::new(50, count);
@@ -359,6 +362,21 @@ mod tests {
         let name = TopicName(StrBytes::from_string(name.to_owned()));
         let request = DeleteTopicsRequest::default().with_topic_names(vec![name]);
         assert_eq!(topics.delete_topics(&request, 3).deleted.len(), 1);
+    }
+
+    #[test]
+    fn topics_with_kafkas_own_names_are_left_out_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut Settings::default(), "c").unwrap();
+        let mut table = Table::default();
+        for (id, name) in [(1, "t"), (2, "__transaction_state")] {
+            let (id, configs) = (Uuid::from_u128(id), TopicConfigs::default());
+            table.insert(name, Topic { id, internal: false, configs, leaders: vec![1; 51] });
+        }
+        TopicDisk::new(&data).unwrap().save(&table).unwrap();
+        let (owners, mut random) = (Owners::new(50, 1), RandomBits::default());
+        let owner = TopicTable::in_data_dir(&data, TopicSettings::default(), owners, Vec::new(), &mut random).unwrap();
+        assert_eq!(Topics::of_node(owner, FIRST_NODE).names().collect::<Vec<_>>(), [CONSUMER_OFFSETS, "t"]);
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! The log under `__transaction_state`: in the data directory, in the engine of a cluster, or none in memory, where
 //! nothing outlives the process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel},
+};
 
 use rota_cluster::notes::Partitions;
 use rota_engine::PartitionId;
-use rota_log::{Append, BatchKind, Completion, Completions, FaultyLog, FencedLog, LogError, LogRecord, SegmentStore};
+use rota_log::{
+    Append, BatchKind, Completion, Completions, FaultyLog, FencedLog, LogError, LogRecord, SegmentStore,
+    store::PartitionInfo,
+};
 use rota_txn::{AppendId, Config, Coordinator};
 
 use crate::{
@@ -60,10 +66,8 @@ impl StateLog {
     /// Opens the log of a data directory, under new epochs. A new log gets so many `partitions`. Errors: it cannot be
     /// written.
     pub fn in_data_dir(data: &DataDir, partitions: u32, clock: Clock) -> Result<StateLog, ServerError> {
-        let infos = data.store.partitions();
-        let infos: Vec<_> = infos.iter().filter(|info| info.topic == TRANSACTION_STATE).collect();
-        let count = infos.iter().map(|info| info.partition + 1).max();
-        let partitions = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(partitions);
+        let infos = own(data.store.partitions());
+        let partitions = infos.last().map_or(partitions, |last| last.partition as u32 + 1);
         let mut epochs = vec![0; partitions as usize];
         for info in &infos {
             if let (Some(epoch), Some(stored)) = (epochs.get_mut(info.partition as usize), info.epoch) {
@@ -170,6 +174,21 @@ impl StateLog {
     }
 }
 
+/// Returns the partitions of the coordinators, in order. They are created together from 0 on with one topic id. What else has
+/// the name is of a topic that a client of an earlier release created.
+fn own(mut infos: Vec<PartitionInfo>) -> Vec<PartitionInfo> {
+    infos.retain(|info| info.topic == TRANSACTION_STATE && info.partition >= 0);
+    infos.sort_by_key(|info| info.partition);
+    let mut by_id: BTreeMap<u128, Vec<PartitionInfo>> = BTreeMap::new();
+    for info in infos {
+        by_id.entry(info.topic_id).or_default().push(info);
+    }
+    // An operator may have removed one that was damaged.
+    let has_most =
+        |found: &Vec<PartitionInfo>| found.last().is_some_and(|last| 2 * found.len() as i32 > last.partition);
+    by_id.into_values().filter(has_most).max_by_key(Vec::len).unwrap_or_default()
+}
+
 /// Reads the next slice of a log into a coordinator. Returns the offset of the next record. Errors: where and why a record
 /// cannot be read.
 fn load_slice(log: &SharedLog, partition: i32, coordinator: &mut Coordinator, from: i64) -> Result<i64, String> {
@@ -194,7 +213,7 @@ impl Disk {
         if let Some(log) = &*opened {
             return Ok(Arc::clone(log));
         }
-        let known = self.store.partitions().into_iter().find(|info| info.topic == TRANSACTION_STATE);
+        let known = own(self.store.partitions()).into_iter().next();
         let topic_id = known.map(|info| info.topic_id).filter(|id| *id != 0).unwrap_or_else(|| {
             uuid::Builder::from_random_bytes(RandomBits::default().draw().to_be_bytes()).into_uuid().as_u128()
         });
@@ -219,5 +238,67 @@ impl Disk {
 
     fn bad(&self, reason: &str) -> ServerError {
         ServerError::BadData { dir: self.dir.clone(), reason: format!("`{TRANSACTION_STATE}`: {reason}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rota_log::{BatchWriter, store::Command, store::PartitionHandle};
+
+    use super::*;
+    use crate::{base::settings::Settings, log::data_dir::DataConfig};
+
+    fn opened(dir: &Path, partitions: u32) -> (DataDir, StateLog) {
+        let data = DataDir::open(&DataConfig::at(dir.to_owned()), &mut Settings::default(), "c").unwrap();
+        let log = StateLog::in_data_dir(&data, partitions, Clock::standing()).unwrap();
+        (data, log)
+    }
+
+    /// A partition of a topic of this name that is not the coordinators', with a message.
+    fn write_another(data: &DataDir, partition: i32) {
+        let create = Command::Create { topic: TRANSACTION_STATE.to_owned(), partition, topic_id: 9 };
+        let created = data.store.call(vec![create]).remove(0).unwrap();
+        let partition = PartitionHandle(created as u32);
+        let mut writer = BatchWriter::default();
+        writer.push(0, Some(b"k"), Some(b"v"));
+        let append = Command::Append { partition, epoch: 0, batch: writer.finish().to_vec() };
+        let outcomes = data.store.call(vec![Command::Open { partition, epoch: 0 }, append]);
+        assert_eq!(outcomes.into_iter().last(), Some(Ok(0)));
+    }
+
+    fn loads_all(log: &StateLog) -> bool {
+        (0..log.partitions()).all(|partition| log.load(Config::default(), partition).is_ok())
+    }
+
+    #[test]
+    fn a_topic_with_the_name_changes_neither_the_number_of_partitions_nor_their_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, log) = opened(dir.path(), 50);
+        write_another(&data, 50);
+        drop((data, log));
+        let (data, log) = opened(dir.path(), 50);
+        assert_eq!((log.partitions(), loads_all(&log)), (50, true));
+        let Kept::InDataDir(disk) = &log.kept else { panic!("it is in a data directory") };
+        disk.open(log.partitions()).unwrap();
+        drop((data, log));
+        // Beside the coordinators' own.
+        let (data, log) = opened(dir.path(), 50);
+        assert_eq!((log.partitions(), loads_all(&log)), (50, true));
+        assert!(own(data.store.partitions()).iter().all(|info| info.topic_id != 9));
+    }
+
+    #[test]
+    fn the_number_of_partitions_stays_if_one_of_them_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, log) = opened(dir.path(), 4);
+        let Kept::InDataDir(disk) = &log.kept else { panic!("it is in a data directory") };
+        disk.open(4).unwrap();
+        let first = own(data.store.partitions()).remove(0).handle;
+        assert_eq!(data.store.call(vec![Command::Delete { partition: first }]), [Ok(0)]);
+        drop((data, log));
+        let (_data, log) = opened(dir.path(), 50);
+        assert_eq!((log.partitions(), loads_all(&log)), (4, true));
     }
 }

@@ -61,6 +61,9 @@ fn what_cannot_be_created_is_refused_as_kafka_does() {
     for (expected, topic) in [
         (36, creatable("t", 1)),
         (36, creatable("__consumer_offsets", 1)),
+        (17, creatable("__transaction_state", 51)),
+        (17, creatable("__share_group_state", 1)),
+        (17, creatable("__cluster_metadata", 1)),
         (17, creatable("", 1)),
         (17, creatable(".", 1)),
         (17, creatable("..", 1)),

@@ -62,6 +62,8 @@ fn a_topic_is_created_only_if_both_the_request_and_the_settings_allow_it() {
     assert_eq!(answers(&mut topics, &allowed, 12), [named(0, "new"), named(17, "b d")]);
     assert_eq!(topics.partition_count("new"), Some(4));
     assert_eq!(answers(&mut topics, &asked(&["old"]), 3), [named(0, "old")], "before version 4 it is always allowed");
+    let kafkas = asked(&["__transaction_state"]).with_allow_auto_topic_creation(true);
+    assert_eq!(answers(&mut topics, &kafkas, 12), [named(17, "__transaction_state")]);
     let mut strict = table_with(TopicSettings { auto_create_topics: false, ..TopicSettings::default() }, 1);
     assert_eq!(answers(&mut strict, &asked(&["new"]).with_allow_auto_topic_creation(true), 12), [named(3, "new")]);
 }
