@@ -4,6 +4,8 @@
 pub mod between_servers;
 pub mod changes;
 pub mod clock;
+#[cfg(test)]
+pub mod counted_files;
 pub mod demand;
 pub mod denials;
 pub mod entropy;

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{
     fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData},
 };
 use rota_core::error::ErrorCode;
-use rota_log::batches;
+use rota_log::{batches, store::Slice};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -30,6 +30,9 @@ pub struct FetchOutcome {
     pub response: FetchResponse,
     /// Bytes of records in the answer.
     pub bytes: usize,
+    /// Bytes that count towards the least number asked for. Of a partition with more records than the answer, these are as
+    /// many as its limit: Kafka also counts the part of a batch that it cuts off there.
+    pub ready_bytes: usize,
     /// Whether waiting is pointless: an error of an existing partition or of the request, or no partition to wait for.
     pub has_error: bool,
 }
@@ -37,9 +40,15 @@ pub struct FetchOutcome {
 impl FetchOutcome {
     /// Whether the answer can be sent now: there is enough data, or waiting is not requested or impossible.
     pub fn is_complete(&self, request: &FetchRequest) -> bool {
-        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
-        self.has_error || request.max_wait_ms <= 0 || self.bytes >= min_bytes
+        // No answer has more than its limit.
+        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max(request));
+        self.has_error || request.max_wait_ms <= 0 || self.ready_bytes >= min_bytes
     }
+}
+
+/// Returns the limit on the bytes of records in an answer.
+fn bytes_max(request: &FetchRequest) -> usize {
+    usize::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX)
 }
 
 /// Identifies one watch; never reused.
@@ -65,16 +74,14 @@ impl Topics {
     /// answer has session id 0, so no request continues a session. Of committed records only, an answer has those below
     /// the last stable offset, and the aborted transactions among them.
     pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
-        let mut outcome = FetchOutcome { response: FetchResponse::default(), bytes: 0, has_error: false };
+        let mut outcome =
+            FetchOutcome { response: FetchResponse::default(), bytes: 0, ready_bytes: 0, has_error: false };
         if version >= SESSIONS_SINCE && !FULL_FETCH_EPOCHS.contains(&request.session_epoch) {
             outcome.response.error_code = ErrorCode::FetchSessionIdNotFound as i16;
             outcome.has_error = true;
             return outcome;
         }
-        let mut budget = Budget {
-            left_bytes: usize::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
-            at_least_one: true,
-        };
+        let mut budget = Budget { left_bytes: bytes_max(request), at_least_one: true };
         let mut readable = 0_usize;
         for asked in &request.topics {
             let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
@@ -91,9 +98,11 @@ impl Topics {
                     readable += 1;
                     let read = read(partition, epoch, wanted, request.isolation_level, &mut budget);
                     outcome.has_error |= read.is_err();
-                    read.map(|records| (partition, records))
+                    let (records, ready_bytes) = read?;
+                    outcome.bytes += records.len();
+                    outcome.ready_bytes = outcome.ready_bytes.saturating_add(ready_bytes);
+                    Ok((partition, records))
                 });
-                outcome.bytes += read.as_ref().map_or(0, |(_, records)| records.len());
                 answer.partitions.push(partition_answer(wanted, read, request.isolation_level));
             }
             outcome.response.responses.push(answer);
@@ -163,30 +172,37 @@ impl Topics {
     }
 }
 
+/// Returns whole batches, and the bytes that count towards the least number asked for.
 fn read(
     partition: &Partition,
     epoch: i32,
     wanted: &FetchPartition,
     isolation_level: i8,
     budget: &mut Budget,
-) -> Result<Bytes, ErrorCode> {
+) -> Result<(Bytes, usize), ErrorCode> {
     check_leader_epoch(wanted.current_leader_epoch, epoch)?;
-    let log = &partition.log;
-    if !(log.first_offset()..=log.next_offset()).contains(&wanted.fetch_offset) {
+    let (log, from) = (&partition.log, wanted.fetch_offset);
+    if !(log.first_offset()..=log.next_offset()).contains(&from) {
         return Err(ErrorCode::OffsetOutOfRange);
     }
-    let max_bytes = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(budget.left_bytes);
-    let records = match isolation_level {
-        READ_COMMITTED if wanted.fetch_offset >= partition.last_stable_offset() => Bytes::new(),
-        READ_COMMITTED => {
-            let records = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?;
-            stable(&records, partition.last_stable_offset())
-        }
-        _ => log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?,
+    let is_committed = isolation_level == READ_COMMITTED;
+    let end = if is_committed { partition.last_stable_offset() } else { log.next_offset() };
+    if from >= end {
+        return Ok((Bytes::new(), 0));
+    }
+    let limit_bytes = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(budget.left_bytes);
+    let Slice { bytes, next_offset } = log.read(from, limit_bytes, budget.at_least_one)?;
+    let records = if is_committed { stable(&bytes, end) } else { bytes.clone() };
+    let has_more = if bytes.is_empty() {
+        // The first batch is above the limit.
+        !budget.at_least_one
+    } else {
+        records.len() == bytes.len() && next_offset < end
     };
+    let ready_bytes = if has_more { records.len().max(limit_bytes) } else { records.len() };
     budget.left_bytes = budget.left_bytes.saturating_sub(records.len());
     budget.at_least_one &= records.is_empty();
-    Ok(records)
+    Ok((records, ready_bytes))
 }
 
 /// Checks a leader epoch; -1: not given. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.

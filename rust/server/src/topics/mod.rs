@@ -74,6 +74,8 @@ pub mod delete_records;
 mod delete_topics;
 mod describe_producers;
 mod disk;
+#[cfg(test)]
+mod disk_reads;
 mod fetch;
 mod init_producer_id;
 pub mod leader_epoch;
@@ -383,7 +385,8 @@ impl Topics {
     pub fn read(&self, name: &str, index: i32, from: i64, max_bytes: usize) -> Result<Bytes, ErrorCode> {
         let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (partition, _epoch) = self.partition(topic, index)?;
-        partition.log.read(from.max(partition.log.first_offset()), max_bytes, true)
+        let slice = partition.log.read(from.max(partition.log.first_offset()), max_bytes, true);
+        slice.map(|slice| slice.bytes)
     }
 
     /// Returns the settings of a topic, with defaults of the broker. Errors: `InvalidTopicException`,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rota_core::error::ErrorCode;
-use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex};
+use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex, batches, store::Slice};
 
 use super::{
     disk::OnDisk,
@@ -197,15 +197,23 @@ impl Records {
     }
 
     /// Reads whole batches from `from` on, like [`PartitionLog::read`]. Errors: `KafkaStorageError`.
-    pub fn read(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
+    pub fn read(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         match self {
-            Records::Memory(log) => Ok(joined(log.read(from, max_bytes, at_least_one))),
+            Records::Memory(log) => {
+                let chunks = log.read(from, max_bytes, at_least_one);
+                let next_offset = chunks.last().map_or(from, |last| end_of(last, from));
+                Ok(Slice { bytes: joined(chunks), next_offset })
+            }
             Records::Disk(disk) => {
                 let slice = disk.on_disk.view.read_slice(from, max_bytes).map_err(|_| ErrorCode::KafkaStorageError)?;
                 let fits = at_least_one || slice.bytes.len() <= max_bytes;
-                Ok(if fits { slice.bytes } else { Bytes::new() })
+                Ok(if fits { slice } else { Slice { bytes: Bytes::new(), next_offset: from } })
             }
-            Records::Offsets(records) => records.read(from, max_bytes, at_least_one),
+            Records::Offsets(records) => {
+                let bytes = records.read(from, max_bytes, at_least_one)?;
+                let next_offset = end_of(&bytes, from);
+                Ok(Slice { bytes, next_offset })
+            }
         }
     }
 
@@ -239,6 +247,12 @@ impl Records {
             Records::Offsets(records) => records.offset_of_max_timestamp(bytes_left),
         }
     }
+}
+
+/// Returns the offset after these batches; `from` if there are none.
+fn end_of(records: &Bytes, from: i64) -> i64 {
+    let last = batches(records).flatten().last();
+    last.map_or(from, |batch| batch.header().last_offset().saturating_add(1))
 }
 
 /// Joins chunks into one; a single chunk is not copied.

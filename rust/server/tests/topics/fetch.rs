@@ -153,6 +153,28 @@ fn waiting_makes_sense_while_there_is_too_little() {
 }
 
 #[test]
+fn what_a_limit_cuts_off_counts_as_data() {
+    let mut topics = table(2);
+    let one = batch(&[1; 50].repeat(300));
+    let seventh = 7 * 50 * 300;
+    for _ in 0..10 {
+        produce(&mut topics, one.clone());
+    }
+    let limit = 3 * one.len() + 1;
+    let limited = |min_bytes: usize, max_bytes: usize, wanted: &[(i32, i64)]| {
+        let mut request = fetch_request(wanted).with_min_bytes(min_bytes as i32).with_max_bytes(max_bytes as i32);
+        request.topics[0].partitions[0].partition_max_bytes = limit as i32;
+        let outcome = topics.fetch(&request, 12);
+        (outcome.bytes / one.len(), outcome.is_complete(&request))
+    };
+    assert_eq!(limited(limit, 1 << 20, &[(0, 0)]), (3, true));
+    assert_eq!(limited(limit + 1, 1 << 20, &[(0, 0)]), (3, false));
+    assert_eq!(limited(limit, 1 << 20, &[(0, seventh)]), (3, false), "that is all there is");
+    assert_eq!(limited(2 * limit, limit, &[(0, 0)]), (3, true), "no answer has more than its limit");
+    assert_eq!(limited(limit, limit, &[(0, seventh), (1, 0)]), (3, false));
+}
+
+#[test]
 fn a_watch_is_told_once_and_only_of_its_own_partitions() {
     let mut topics = table(3);
     let (here, there) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -89,9 +89,9 @@ fn produce_in_versions_3_to_13() {
 #[test]
 fn fetch_in_versions_4_to_18() {
     for version in 4..=18 {
-        let mut topics = table(1);
+        let mut topics = table(2);
         produce(&mut topics, batch(&[1]));
-        let mut request = fetch_request(&[(0, 0), (0, 9), (7, 0)]);
+        let mut request = fetch_request(&[(0, 0), (1, 9), (7, 0)]);
         request.topics[0].topic_id = topics.topic_id("t").unwrap();
         let outcome = topics.fetch(&request, version);
         assert!(outcome.bytes > 0);

@@ -1,0 +1,112 @@
+//! What requests read from the disk.
+
+use std::{path::Path, sync::Arc, thread};
+
+use bytes::Bytes;
+use kafka_protocol::{
+    messages::{
+        FetchRequest, ProduceRequest, TopicName,
+        fetch_request::{FetchPartition, FetchTopic},
+        produce_request::{PartitionProduceData, TopicProduceData},
+    },
+    protocol::StrBytes,
+};
+use rota_log::BatchWriter;
+
+use super::{TopicSettings, TopicTable, Topics};
+use crate::{
+    base::{
+        counted_files::CountedFiles,
+        entropy::RandomBits,
+        owners::{FIRST_NODE, Owners},
+        settings::Settings,
+    },
+    log::data_dir::{DataConfig, DataDir},
+};
+
+const BATCH_BYTES: usize = 300 << 10;
+
+fn name() -> TopicName {
+    TopicName(StrBytes::from_static_str("t"))
+}
+
+/// The topics of a data directory, with topic `t` of one partition.
+fn open(dir: &Path, files: &CountedFiles, segment_bytes: &str) -> Topics {
+    let mut settings = Settings::default();
+    settings.set("offsets.topic.segment.bytes", segment_bytes).unwrap();
+    let config = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.to_owned()) };
+    let data = DataDir::open(&config, &mut settings, "c").unwrap();
+    let mut random = RandomBits::default();
+    let owners = Owners::new(4, 1);
+    let table = TopicTable::in_data_dir(&data, TopicSettings::default(), owners, Vec::new(), &mut random).unwrap();
+    let mut topics = Topics::of_node(table, FIRST_NODE);
+    if topics.partition_count("t").is_none() {
+        topics.create("t", 1, &mut random).unwrap();
+    }
+    topics
+}
+
+/// A batch of one record with a value of so many bytes.
+fn batch(timestamp_ms: i64, value_bytes: usize) -> Bytes {
+    let mut writer = BatchWriter::default();
+    writer.push(timestamp_ms, None, Some(&vec![7; value_bytes]));
+    writer.finish()
+}
+
+/// Produces a batch to partition 0, and waits until it is durable.
+fn produce(topics: &mut Topics, records: Bytes) {
+    let data = PartitionProduceData::default().with_records(Some(records));
+    let asked = TopicProduceData::default().with_name(name()).with_partition_data(vec![data]);
+    let outcome = topics.produce(&ProduceRequest::default().with_acks(-1).with_topic_data(vec![asked]), 9, 0);
+    let mut waiting: Vec<_> = outcome.waiting.into_keys().collect();
+    assert_eq!(outcome.response.responses[0].partition_responses[0].error_code, 0);
+    while !waiting.is_empty() {
+        for (token, result) in topics.produced() {
+            assert!(result.is_ok(), "{result:?}");
+            waiting.retain(|other| *other != token);
+        }
+        thread::yield_now();
+    }
+}
+
+/// Fetches partition 0 so many times, with one limit for the partition and the answer.
+fn fetch_request(times: usize, max_bytes: i32) -> FetchRequest {
+    let partition = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(max_bytes);
+    let topic = FetchTopic::default().with_topic(name()).with_partitions(vec![partition; times]);
+    FetchRequest::default()
+        .with_max_wait_ms(500)
+        .with_min_bytes(1)
+        .with_max_bytes(max_bytes)
+        .with_session_epoch(-1)
+        .with_topics(vec![topic])
+}
+
+#[test]
+fn a_fetch_is_complete_when_its_limit_cuts_a_batch_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "104857600");
+    for _ in 0..10 {
+        produce(&mut topics, batch(0, BATCH_BYTES));
+    }
+    let request = fetch_request(1, 1 << 20).with_min_bytes(1 << 20);
+    let outcome = topics.fetch(&request, 12);
+    assert!(outcome.bytes < 1 << 20 && outcome.is_complete(&request), "{}", outcome.bytes);
+    let at_the_end = |offset| {
+        let mut request = request.clone();
+        request.topics[0].partitions[0].fetch_offset = offset;
+        topics.fetch(&request, 12).is_complete(&request)
+    };
+    assert!(!at_the_end(8), "two batches are all there is");
+}
+
+#[test]
+fn a_fetch_is_complete_at_the_end_of_a_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "4096");
+    for _ in 0..3 {
+        produce(&mut topics, batch(0, 3_000));
+    }
+    let request = fetch_request(1, 1 << 20).with_min_bytes(8_000);
+    let outcome = topics.fetch(&request, 12);
+    assert!(outcome.bytes < 4_096 && outcome.is_complete(&request), "{}", outcome.bytes);
+}
