@@ -130,12 +130,18 @@ impl PartitionView {
     /// Reads durable batches from the one with offset `from`, or the next one after a gap: about `max_bytes`, but at
     /// least one batch if there is any. Errors: `Damaged`, also for all later reads.
     pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {
+        self.read_within(from, max_bytes, true)
+    }
+
+    /// Like [`PartitionView::read_slice`], but unless `at_least_one`, a first batch above `max_bytes` is neither read nor
+    /// returned.
+    pub fn read_within(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Slice, LogError> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
         let end_offset = self.next_offset();
         let none = Slice { bytes: Bytes::new(), next_offset: from };
-        if from >= end_offset {
+        if from >= end_offset || !at_least_one && max_bytes < HEADER_BYTES {
             return Ok(none);
         }
         let segments = self.segments();
@@ -143,7 +149,7 @@ impl PartitionView {
         for (at, segment) in segments.iter().enumerate().skip(first) {
             // The checksum does not cover offsets. Only their order shows a wrong one.
             let limit = segments.get(at + 1).map_or(end_offset, |next| next.base_offset);
-            match read_segment(segment, from, limit, max_bytes) {
+            match read_segment(segment, from, limit, (max_bytes, at_least_one)) {
                 Ok(Some(slice)) => return Ok(slice),
                 Ok(None) => {}
                 Err(damage) => {
@@ -263,18 +269,31 @@ fn damaged(damage: Damage) -> LogError {
 }
 
 /// Returns `None` if the segment has nothing at `from` or later. All its offsets are below `limit`.
-fn read_segment(segment: &Segment, from: i64, limit: i64, max_bytes: usize) -> Result<Option<Slice>, Damage> {
+fn read_segment(
+    segment: &Segment,
+    from: i64,
+    limit: i64,
+    (max_bytes, at_least_one): (usize, bool),
+) -> Result<Option<Slice>, Damage> {
     let readable_bytes = segment.readable_bytes();
     let position = segment.seek(from)?;
     if position >= readable_bytes {
         return Ok(None);
     }
     let left_bytes = usize::try_from(readable_bytes - position).unwrap_or(usize::MAX);
-    let mut bytes = BytesMut::zeroed(max_bytes.max(HEADER_BYTES).min(left_bytes));
     let fill = |bytes: &mut BytesMut| {
         let read = read_up_to(segment.file.as_ref(), bytes, position);
         read.map(|read| bytes.truncate(read)).map_err(|error| segment.damage(position, from, error))
     };
+    if !at_least_one {
+        let mut header = BytesMut::zeroed(HEADER_BYTES.min(left_bytes));
+        fill(&mut header)?;
+        let first = BatchHeader::read(&header).map_err(|error| segment.damage(position, from, error))?;
+        if first.size_bytes() > max_bytes {
+            return Ok(Some(Slice { bytes: Bytes::new(), next_offset: from }));
+        }
+    }
+    let mut bytes = BytesMut::zeroed(max_bytes.max(HEADER_BYTES).min(left_bytes));
     fill(&mut bytes)?;
     let first = BatchHeader::read(&bytes).map_err(|error| segment.damage(position, from, error))?;
     if first.size_bytes() > bytes.len() {

@@ -16,7 +16,7 @@ use rota_log::BatchWriter;
 use super::{TopicSettings, TopicTable, Topics};
 use crate::{
     base::{
-        counted_files::CountedFiles,
+        counted_files::{Action, CountedFiles},
         entropy::RandomBits,
         owners::{FIRST_NODE, Owners},
         settings::Settings,
@@ -109,4 +109,33 @@ fn a_fetch_is_complete_at_the_end_of_a_segment() {
     let request = fetch_request(1, 1 << 20).with_min_bytes(8_000);
     let outcome = topics.fetch(&request, 12);
     assert!(outcome.bytes < 4_096 && outcome.is_complete(&request), "{}", outcome.bytes);
+}
+
+#[test]
+fn a_partition_that_is_named_many_times_is_read_and_answered_once() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "104857600");
+    produce(&mut topics, batch(0, BATCH_BYTES));
+    files.restart();
+    let outcome = topics.fetch(&fetch_request(1_000, 1), 12);
+    let answers = &outcome.response.responses[0].partitions;
+    assert_eq!((answers.len(), outcome.bytes / BATCH_BYTES), (1, 1));
+    let read_bytes: usize = files.sizes(Action::Read, ".log").iter().sum();
+    assert!(read_bytes < 2 * BATCH_BYTES, "{read_bytes}");
+}
+
+#[test]
+fn a_batch_that_does_not_fit_is_not_read() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "104857600");
+    produce(&mut topics, batch(0, BATCH_BYTES));
+    let (partition, _) = topics.partition(topics.topic("t").unwrap(), 0).unwrap();
+    for (max_bytes, reads) in [(0, 0), (60, 0), (61, 1), (BATCH_BYTES, 1)] {
+        files.restart();
+        let slice = partition.log.read(0, max_bytes, false).unwrap();
+        assert_eq!((slice.bytes.len(), slice.next_offset), (0, 0));
+        let sizes = files.sizes(Action::Read, ".log");
+        assert_eq!(sizes, vec![61; reads], "{max_bytes}");
+    }
+    assert!(partition.log.read(0, 2 * BATCH_BYTES, false).unwrap().bytes.len() > BATCH_BYTES);
 }

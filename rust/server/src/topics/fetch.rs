@@ -1,6 +1,6 @@
 //! Fetch, and waiting for data.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
@@ -72,7 +72,8 @@ struct Budget {
 impl Topics {
     /// Handles versions 4–18. Returns whole batches in request order, as many as fit, but always the first one. Every
     /// answer has session id 0, so no request continues a session. Of committed records only, an answer has those below
-    /// the last stable offset, and the aborted transactions among them.
+    /// the last stable offset, and the aborted transactions among them. A partition that is named several times is answered
+    /// once.
     pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
         let mut outcome =
             FetchOutcome { response: FetchResponse::default(), bytes: 0, ready_bytes: 0, has_error: false };
@@ -82,12 +83,19 @@ impl Topics {
             return outcome;
         }
         let mut budget = Budget { left_bytes: bytes_max(request), at_least_one: true };
+        let mut newest = self.newest_mentions(request, version);
         let mut readable = 0_usize;
         for asked in &request.topics {
             let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
             let mut answer =
                 FetchableTopicResponse::default().with_topic(asked.topic.clone()).with_topic_id(asked.topic_id);
-            for wanted in &asked.partitions {
+            for named in &asked.partitions {
+                let wanted = match &found {
+                    Ok((_, topic)) => newest.remove(&(topic.id, named.partition)),
+                    Err(_) => Some(named),
+                };
+                // A repeated partition is already answered.
+                let Some(wanted) = wanted else { continue };
                 let partition = match &found {
                     Ok((_, topic)) => self.partition(topic, wanted.partition),
                     Err(error) => Err(*error),
@@ -105,10 +113,23 @@ impl Topics {
                 });
                 answer.partitions.push(partition_answer(wanted, read, request.isolation_level));
             }
-            outcome.response.responses.push(answer);
+            if !answer.partitions.is_empty() || asked.partitions.is_empty() {
+                outcome.response.responses.push(answer);
+            }
         }
         outcome.has_error |= readable == 0;
         outcome
+    }
+
+    /// Returns what counts of each partition that exists: as in Kafka, what the request says of it last.
+    fn newest_mentions<'r>(&self, request: &'r FetchRequest, version: i16) -> HashMap<(Uuid, i32), &'r FetchPartition> {
+        let mut newest = HashMap::new();
+        for asked in &request.topics {
+            if let Ok((_, topic)) = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id) {
+                newest.extend(asked.partitions.iter().map(|wanted| ((topic.id, wanted.partition), wanted)));
+            }
+        }
+        newest
     }
 
     /// Notifies `notify` once, when a partition of the request gets data or is deleted.

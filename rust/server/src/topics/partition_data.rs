@@ -205,9 +205,8 @@ impl Records {
                 Ok(Slice { bytes: joined(chunks), next_offset })
             }
             Records::Disk(disk) => {
-                let slice = disk.on_disk.view.read_slice(from, max_bytes).map_err(|_| ErrorCode::KafkaStorageError)?;
-                let fits = at_least_one || slice.bytes.len() <= max_bytes;
-                Ok(if fits { slice } else { Slice { bytes: Bytes::new(), next_offset: from } })
+                let read = disk.on_disk.view.read_within(from, max_bytes, at_least_one);
+                read.map_err(|_| ErrorCode::KafkaStorageError)
             }
             Records::Offsets(records) => {
                 let bytes = records.read(from, max_bytes, at_least_one)?;

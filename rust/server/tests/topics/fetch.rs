@@ -205,6 +205,22 @@ fn a_partition_that_is_named_many_times_is_watched_once() {
 }
 
 #[test]
+fn what_a_fetch_says_last_of_a_partition_counts() {
+    let mut topics = table(2);
+    produce(&mut topics, batch(&[1]));
+    produce(&mut topics, batch(&[2]));
+    let mut request = fetch_request(&[(0, 0), (1, 0), (0, 1), (9, 0), (9, 1)]);
+    let again = request.topics[0].clone();
+    request.topics.push(again);
+    let response = topics.fetch(&request, 12).response;
+    assert_eq!(response.responses.len(), 1);
+    let answers = &response.responses[0].partitions;
+    assert_eq!(answers.iter().map(|answer| answer.partition_index).collect::<Vec<_>>(), [0, 1, 9]);
+    let batches: Vec<_> = batches(answers[0].records.as_ref().unwrap()).map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(|batch| batch.header().base_offset).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn a_watch_that_ended_is_not_told() {
     let mut topics = table(2);
     let notify = Arc::new(Notify::new());
