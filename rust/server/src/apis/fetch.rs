@@ -28,6 +28,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
     let refused = refuse_forbidden(context, &mut request);
     follow_offsets(context.node, &request);
+    let seen_changes = context.node.topics().changes();
     let mut outcome = context.node.topics().fetch(&request, context.version());
     if max_wait_ms == 0 || outcome.is_complete(&request) {
         outcome.response.responses.extend(refused);
@@ -36,6 +37,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(Handled::Fetch(Box::new(FetchWait {
         request,
         refused,
+        seen_changes,
         reply_to: context.reply_to(),
         body_bytes: context.body().len(),
         until: Instant::now() + Duration::from_millis(max_wait_ms),
@@ -70,6 +72,8 @@ pub struct FetchWait {
     request: FetchRequest,
     /// The answers for topics that the client may not read.
     refused: Vec<FetchableTopicResponse>,
+    /// The changes of topics before the first look.
+    seen_changes: u64,
     reply_to: ReplyTo,
     /// Size of the body, which the names in `request` borrow from.
     body_bytes: usize,
@@ -83,6 +87,11 @@ impl FetchWait {
         let topics = &self.request.topics;
         let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
         self.body_bytes + topics.len() * size_of::<FetchTopic>() + partitions * size_of::<FetchPartition>()
+    }
+
+    /// Looks again before the first watch, if something has changed since. Returns whether it answered.
+    pub fn finish_if_changed(&self, node: &mut Node) -> bool {
+        node.topics().changes() != self.seen_changes && self.finish(node, false)
     }
 
     /// Notifies the client when a partition of the fetch has data.

@@ -414,6 +414,10 @@ impl Channel {
     }
 
     async fn watch_until_finished(&mut self, wait: &FetchWait) -> io::Result<()> {
+        // Nothing watched while earlier answers were written.
+        if wait.finish_if_changed(&mut self.event_loop.node.borrow_mut()) {
+            return Ok(());
+        }
         loop {
             let watch = wait.watch(&mut self.event_loop.node.borrow_mut());
             let waited = self.read_ahead_until_woken(wait).await;
@@ -513,11 +517,21 @@ impl Drop for Channel {
 mod tests {
     use std::{panic, sync::Arc};
 
+    use kafka_protocol::{
+        messages::{
+            FetchRequest, ProduceRequest, RequestHeader, TopicName,
+            fetch_request::{FetchPartition, FetchTopic},
+            produce_request::{PartitionProduceData, TopicProduceData},
+        },
+        protocol::{Encodable, Request, StrBytes},
+    };
+    use rota_log::BatchWriter;
+
     use super::*;
 
     /// A channel of a new node. The runtime lives as long as its stream.
     fn a_channel() -> (tokio::runtime::Runtime, Channel) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let event_loop = crate::net::event_loop::tests::of_a_new_node();
         let channel = runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -561,6 +575,66 @@ mod tests {
             channel.turn_heartbeats = 0;
         }
         assert!(matches!(channel.handle_buffered(), Next::Read));
+    }
+
+    /// A frame with a request.
+    fn frame<Q: Request + Encodable>(version: i16, request: &Q) -> BytesMut {
+        let mut frame = BytesMut::from(&[0; LENGTH_BYTES][..]);
+        let header = RequestHeader::default().with_request_api_key(Q::KEY).with_request_api_version(version);
+        header.encode(&mut frame, Q::header_version(version)).unwrap();
+        request.encode(&mut frame, version).unwrap();
+        let length = (frame.len() - LENGTH_BYTES) as u32;
+        frame[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+        frame
+    }
+
+    /// A Fetch of partition 0 of topic `t` that waits long for data.
+    fn a_waiting_fetch(channel: &mut Channel) -> FetchWait {
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let partition = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(1 << 20);
+        let topic = FetchTopic::default().with_topic(name).with_partitions(vec![partition]);
+        let request = FetchRequest::default()
+            .with_max_wait_ms(i32::MAX)
+            .with_min_bytes(1)
+            .with_max_bytes(1 << 20)
+            .with_session_epoch(-1)
+            .with_topics(vec![topic]);
+        channel.buffered.extend_from_slice(&frame(12, &request));
+        let Next::Fetch(wait) = channel.handle_buffered() else { panic!("it waits for data") };
+        *wait
+    }
+
+    fn create(channel: &Channel) {
+        let node = &mut channel.event_loop.node.borrow_mut();
+        let (topics, random) = node.topics_mut();
+        topics.create("t", 1, random).unwrap();
+    }
+
+    fn produce(channel: &Channel) {
+        let mut writer = BatchWriter::default();
+        writer.push(0, None, Some(b"v"));
+        let data = PartitionProduceData::default().with_records(Some(writer.finish()));
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = TopicProduceData::default().with_name(name).with_partition_data(vec![data]);
+        let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]);
+        let node = &mut channel.event_loop.node.borrow_mut();
+        assert!(!node.topics_mut().0.produce(&request, 9, 0).has_error);
+    }
+
+    #[test]
+    fn a_fetch_sees_data_that_came_before_it_watches() {
+        for comes_before in [true, false] {
+            let (runtime, mut channel) = a_channel();
+            let _guard = runtime.enter();
+            create(&channel);
+            let wait = a_waiting_fetch(&mut channel);
+            if comes_before {
+                produce(&channel);
+            }
+            let at_once = &mut Context::from_waker(std::task::Waker::noop());
+            let answered = pin!(channel.wait_for_data(wait)).poll(at_once).is_ready();
+            assert_eq!((answered, channel.client.out_bytes() > 0), (comes_before, comes_before));
+        }
     }
 
     #[test]

@@ -163,6 +163,11 @@ impl Topics {
         self.forget(id);
     }
 
+    /// Returns a number that changes whenever a watch could have been notified.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Returns the number of active watches.
     pub fn watching(&self) -> usize {
         self.watches.len()
@@ -175,6 +180,7 @@ impl Topics {
 
     /// Notifies and ends these watches.
     pub(super) fn fire(&mut self, ids: Vec<WatchId>) {
+        self.changes += 1;
         for id in ids {
             if let Some(watch) = self.forget(id) {
                 watch.notify.notify_one();

@@ -30,7 +30,7 @@
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | the facts that the offset APIs check |
 //! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
 //!
-//! To wait for data: `fetch`; if it is not complete, `watch` with a `Notify` of the connection, wait for the
+//! To wait for data: `fetch`; if it is not complete, and again if `changes()` is another number by then, `watch` with a `Notify` of the connection, wait for the
 //! notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again. A watch fires at most once, for data of
 //! its own partitions, and is removed then.
 //!
@@ -191,6 +191,8 @@ pub struct Topics {
     untouched: Partition,
     watches: HashMap<WatchId, Watch>,
     next_watch: u64,
+    /// Number of times that watches of a partition were due.
+    changes: u64,
     /// Batches in flight to the disk.
     appends: Appends,
 }
@@ -216,6 +218,7 @@ impl Topics {
             untouched: Partition::default(),
             watches: HashMap::new(),
             next_watch: 0,
+            changes: 0,
             appends: Appends::default(),
         };
         topics.catch_up();
@@ -265,6 +268,7 @@ impl Topics {
 
     /// Wakes the fetches that wait for records of a partition of `__consumer_offsets`.
     pub fn wake_offsets_readers(&mut self, index: i32) {
+        self.changes += 1;
         if self.watches.is_empty() {
             return;
         }
@@ -515,6 +519,7 @@ impl Topics {
 
     /// Drops this node's data of a deleted topic.
     fn drop_data(&mut self, topic: &Topic) {
+        self.changes += 1;
         for index in 0..topic.leaders.len() as i32 {
             if let Some(partition) = self.data.remove(&(topic.id, index)) {
                 self.owner.count_bytes(0, partition.log.memory_bytes());
