@@ -38,6 +38,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         request,
         refused,
         seen_changes,
+        readable: outcome.readable,
         reply_to: context.reply_to(),
         body_bytes: context.body().len(),
         until: Instant::now() + Duration::from_millis(max_wait_ms),
@@ -74,6 +75,8 @@ pub struct FetchWait {
     refused: Vec<FetchableTopicResponse>,
     /// The changes of topics before the first look.
     seen_changes: u64,
+    /// Number of partitions that could be read at the first look.
+    readable: usize,
     reply_to: ReplyTo,
     /// Size of the body, which the names in `request` borrow from.
     body_bytes: usize,
@@ -104,11 +107,12 @@ impl FetchWait {
         node.topics_mut().0.unwatch(watch);
     }
 
-    /// Answers if there is enough data, the time is up, or `over`. Returns whether it did.
+    /// Answers if there is enough data, a partition is gone, the time is up, or `over`. Returns whether it did.
     pub fn finish(&self, node: &mut Node, over: bool) -> bool {
         follow_offsets(node, &self.request);
         let mut outcome = node.topics().fetch(&self.request, self.reply_to.version);
-        let finished = over || self.until <= Instant::now() || outcome.is_complete(&self.request);
+        let is_gone = outcome.readable < self.readable;
+        let finished = over || is_gone || self.until <= Instant::now() || outcome.is_complete(&self.request);
         if finished {
             outcome.response.responses.extend_from_slice(&self.refused);
             // Without an answer, the client waits for its own timeout.

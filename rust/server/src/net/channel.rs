@@ -519,7 +519,7 @@ mod tests {
 
     use kafka_protocol::{
         messages::{
-            FetchRequest, ProduceRequest, RequestHeader, TopicName,
+            DeleteTopicsRequest, FetchRequest, ProduceRequest, RequestHeader, TopicName,
             fetch_request::{FetchPartition, FetchTopic},
             produce_request::{PartitionProduceData, TopicProduceData},
         },
@@ -588,26 +588,28 @@ mod tests {
         frame
     }
 
-    /// A Fetch of partition 0 of topic `t` that waits long for data.
-    fn a_waiting_fetch(channel: &mut Channel) -> FetchWait {
-        let name = TopicName(StrBytes::from_static_str("t"));
+    /// A Fetch of partition 0 of these topics that waits long for data.
+    fn a_waiting_fetch(channel: &mut Channel, names: &[&'static str]) -> FetchWait {
         let partition = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(1 << 20);
-        let topic = FetchTopic::default().with_topic(name).with_partitions(vec![partition]);
+        let topic = |name: &&'static str| {
+            let name = TopicName(StrBytes::from_static_str(name));
+            FetchTopic::default().with_topic(name).with_partitions(vec![partition.clone()])
+        };
         let request = FetchRequest::default()
             .with_max_wait_ms(i32::MAX)
             .with_min_bytes(1)
             .with_max_bytes(1 << 20)
             .with_session_epoch(-1)
-            .with_topics(vec![topic]);
+            .with_topics(names.iter().map(topic).collect());
         channel.buffered.extend_from_slice(&frame(12, &request));
         let Next::Fetch(wait) = channel.handle_buffered() else { panic!("it waits for data") };
         *wait
     }
 
-    fn create(channel: &Channel) {
+    fn create(channel: &Channel, name: &str) {
         let node = &mut channel.event_loop.node.borrow_mut();
         let (topics, random) = node.topics_mut();
-        topics.create("t", 1, random).unwrap();
+        topics.create(name, 1, random).unwrap();
     }
 
     fn produce(channel: &Channel) {
@@ -626,8 +628,8 @@ mod tests {
         for comes_before in [true, false] {
             let (runtime, mut channel) = a_channel();
             let _guard = runtime.enter();
-            create(&channel);
-            let wait = a_waiting_fetch(&mut channel);
+            create(&channel, "t");
+            let wait = a_waiting_fetch(&mut channel, &["t"]);
             if comes_before {
                 produce(&channel);
             }
@@ -635,6 +637,25 @@ mod tests {
             let answered = pin!(channel.wait_for_data(wait)).poll(at_once).is_ready();
             assert_eq!((answered, channel.client.out_bytes() > 0), (comes_before, comes_before));
         }
+    }
+
+    #[test]
+    fn a_waiting_fetch_is_answered_when_one_of_its_topics_is_deleted() {
+        let (runtime, mut channel) = a_channel();
+        let _guard = runtime.enter();
+        create(&channel, "t");
+        create(&channel, "u");
+        let client = Rc::clone(&channel.client);
+        let event_loop = Rc::clone(&channel.event_loop);
+        // A topic that was not there at first is waited for.
+        let wait = a_waiting_fetch(&mut channel, &["t", "u", "v"]);
+        let mut answered = pin!(channel.wait_for_data(wait));
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        assert!(answered.as_mut().poll(context).is_pending());
+        let deletion = DeleteTopicsRequest::default().with_topic_names(vec![TopicName(StrBytes::from_static_str("u"))]);
+        event_loop.node.borrow_mut().topics_mut().0.delete_topics(&deletion, 3);
+        assert!(answered.as_mut().poll(context).is_ready());
+        assert!(client.out_bytes() > 0);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct FetchOutcome {
     /// Bytes that count towards the least number asked for. Of a partition with more records than the answer, these are as
     /// many as its limit: Kafka also counts the part of a batch that it cuts off there.
     pub ready_bytes: usize,
+    /// Number of partitions that this node leads.
+    pub readable: usize,
     /// Whether waiting is pointless: an error of an existing partition or of the request, or no partition to wait for.
     pub has_error: bool,
 }
@@ -75,8 +77,13 @@ impl Topics {
     /// the last stable offset, and the aborted transactions among them. A partition that is named several times is answered
     /// once.
     pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
-        let mut outcome =
-            FetchOutcome { response: FetchResponse::default(), bytes: 0, ready_bytes: 0, has_error: false };
+        let mut outcome = FetchOutcome {
+            response: FetchResponse::default(),
+            bytes: 0,
+            ready_bytes: 0,
+            readable: 0,
+            has_error: false,
+        };
         if version >= SESSIONS_SINCE && !FULL_FETCH_EPOCHS.contains(&request.session_epoch) {
             outcome.response.error_code = ErrorCode::FetchSessionIdNotFound as i16;
             outcome.has_error = true;
@@ -84,7 +91,6 @@ impl Topics {
         }
         let mut budget = Budget { left_bytes: bytes_max(request), at_least_one: true };
         let mut newest = self.newest_mentions(request, version);
-        let mut readable = 0_usize;
         for asked in &request.topics {
             let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
             let mut answer =
@@ -103,7 +109,7 @@ impl Topics {
                 // A partition with another leader has no data to wait for.
                 outcome.has_error |= matches!(&partition, Err(ErrorCode::NotLeaderOrFollower));
                 let read = partition.and_then(|(partition, epoch)| {
-                    readable += 1;
+                    outcome.readable += 1;
                     let read = read(partition, epoch, wanted, request.isolation_level, &mut budget);
                     outcome.has_error |= read.is_err();
                     let (records, ready_bytes) = read?;
@@ -117,7 +123,7 @@ impl Topics {
                 outcome.response.responses.push(answer);
             }
         }
-        outcome.has_error |= readable == 0;
+        outcome.has_error |= outcome.readable == 0;
         outcome
     }
 
