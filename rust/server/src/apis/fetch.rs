@@ -115,8 +115,7 @@ impl FetchWait {
         let finished = over || is_gone || self.until <= Instant::now() || outcome.is_complete(&self.request);
         if finished {
             outcome.response.responses.extend_from_slice(&self.refused);
-            // Without an answer, the client waits for its own timeout.
-            let _unencodable = self.reply_to.encode(&outcome.response);
+            self.reply_to.encode_or_close(&outcome.response);
         }
         finished
     }

@@ -37,7 +37,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
             let then = move |node: &mut Node, admitted| {
                 let outcome = produce.store(node, &admitted);
                 if outcome.waiting.is_empty() {
-                    let _unanswered = reply_to.encode(&outcome.response);
+                    reply_to.encode_or_close(&outcome.response);
                 } else {
                     node.answer_when_durable(reply_to, outcome);
                 }

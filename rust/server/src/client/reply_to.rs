@@ -69,4 +69,44 @@ impl ReplyTo {
         self.client.answered();
         written
     }
+
+    /// Like [`ReplyTo::encode`], but closes the connection if the message cannot be encoded: its client would wait for an
+    /// answer until its own timeout.
+    pub fn encode_or_close(&self, response: &impl Encodable) {
+        if self.encode(response).is_err() {
+            self.client.end(Ending::Now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kafka_protocol::{
+        messages::{ProduceResponse, TopicName, produce_response::TopicProduceResponse},
+        protocol::StrBytes,
+    };
+    use rota_wire::versions;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_encoded_closes_the_connection() {
+        let address = ([127, 0, 0, 1], 1).into();
+        let client = Rc::new(Client::new(address, address, Arc::default(), None));
+        let api = versions::find(versions::PRODUCE).unwrap();
+        let reply_to = ReplyTo { client: Rc::clone(&client), api, version: 8, correlation_id: 7 };
+        let named = |chars| {
+            let name = TopicName(StrBytes::from_string("t".repeat(chars)));
+            ProduceResponse::default().with_responses(vec![TopicProduceResponse::default().with_name(name)])
+        };
+        client.park();
+        reply_to.encode_or_close(&named(1));
+        let answered_bytes = client.out_bytes();
+        assert_eq!((client.ending(), client.is_parked(), answered_bytes > 0), (Ending::No, false, true));
+        client.park();
+        reply_to.encode_or_close(&named(40_000));
+        assert_eq!((client.ending(), client.is_parked(), client.out_bytes()), (Ending::Now, false, answered_bytes));
+    }
 }

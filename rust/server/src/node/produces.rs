@@ -30,9 +30,7 @@ enum Reply {
 impl ProduceWait {
     fn answer(self) {
         match self.reply_to {
-            Reply::Client(reply_to) => {
-                let _unanswered = reply_to.encode(&self.outcome.response);
-            }
+            Reply::Client(reply_to) => reply_to.encode_or_close(&self.outcome.response),
             Reply::Nothing(client) => {
                 if self.outcome.has_error {
                     client.end(Ending::Now);
