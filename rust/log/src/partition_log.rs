@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::batch::{Batch, BatchError, rewrite_header, stamp_append_time};
+use crate::batch::{Batch, BatchError, BatchHeader, rewrite_header, stamp_append_time};
 
 /// Maximum bytes that a lookup by time decompresses of one batch. A larger batch is found at the precision of the
 /// batch.
@@ -137,7 +137,7 @@ impl PartitionLog {
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < max_timestamp_ms);
         let stored = self.batches.get(at)?;
         let found = find_record(stored, max_timestamp_ms, self.first_offset, bytes_left);
-        found.or_else(|| Some(whole_batch(&stored.batch(), self.first_offset)))
+        found.or_else(|| Some(whole_batch(stored.batch().header(), self.first_offset)))
     }
 
     /// Keeps the records from `first_open` on, the first offset of the oldest open transaction. `None`: none is open.
@@ -184,8 +184,8 @@ impl PartitionLog {
     }
 }
 
-fn whole_batch(batch: &Batch<'_>, first_offset: i64) -> TimestampedOffset {
-    let header = batch.header();
+/// Returns the first offset of a batch at or after `first_offset`, with its greatest timestamp.
+pub(crate) fn whole_batch(header: &BatchHeader, first_offset: i64) -> TimestampedOffset {
     TimestampedOffset {
         offset: header.base_offset.max(first_offset),
         timestamp_ms: header.max_timestamp_ms,
@@ -217,7 +217,7 @@ pub(crate) fn find_in_batch(
     if header.max_timestamp_ms < timestamp_ms || header.last_offset() < first_offset {
         return None;
     }
-    let whole = || Some(whole_batch(batch, first_offset));
+    let whole = || Some(whole_batch(header, first_offset));
     if header.is_log_append_time() {
         return whole();
     }

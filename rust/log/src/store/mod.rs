@@ -27,6 +27,7 @@ mod rewrite;
 mod scan;
 mod segment;
 mod side_files;
+mod times;
 mod view;
 mod wal;
 

@@ -153,6 +153,7 @@ impl Partition {
         let undone = self.segments.split_off(undo.segments);
         let removed = undone.iter().try_for_each(|segment| files.remove(&segment.path));
         let truncated = self.segments.last().map_or(Ok(()), |active| active.file.truncate(undo.active_bytes));
+        self.segments.last().inspect(|active| active.forget_times());
         self.dirty.retain(|segment| !undone.iter().any(|gone| Arc::ptr_eq(gone, segment)));
         (self.next_offset, self.active_bytes) = (undo.next_offset, undo.active_bytes);
         (self.epochs, self.epochs_changed) = (undo.epochs, undo.epochs_changed);
@@ -182,7 +183,9 @@ impl Partition {
             file.truncate(0)?;
         }
         self.sealed.extend(self.segments.last().map(|active| (Arc::clone(active), self.active_bytes)));
-        self.segments.push(Arc::new(Segment::new(self.next_offset, path, file, 0)));
+        let segment = Segment::new(self.next_offset, path, file, 0);
+        segment.count_times();
+        self.segments.push(Arc::new(segment));
         self.active_bytes = 0;
         self.names_changed = true;
         Ok(())
@@ -196,6 +199,7 @@ impl Partition {
             self.dirty.push(Arc::clone(active));
         }
         active.note(self.next_offset, self.active_bytes);
+        active.count_written(bytes);
         self.active_bytes += bytes.len() as u64;
         self.next_offset = next_offset;
         Ok(())

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
 use crate::{
-    batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES, later_batch},
+    batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES, batches, later_batch},
     error::Damage,
     files::{File, read_up_to},
 };
@@ -34,7 +34,12 @@ pub struct Segment {
     index: Mutex<Vec<(i64, u64)>>,
     /// Computed on first use.
     newest_ms: OnceLock<i64>,
+    /// The greatest timestamp of all batches, counted while they are written; `NOT_COUNTED` unless that began with the first.
+    counted_ms: AtomicI64,
 }
+
+/// No batch of this process has such a timestamp.
+const NOT_COUNTED: i64 = i64::MIN;
 
 impl Segment {
     /// Creates a segment of an open file, whose first `readable_bytes` are batches.
@@ -47,7 +52,32 @@ impl Segment {
             readable_bytes,
             index: Mutex::new(vec![(base_offset, 0)]),
             newest_ms: OnceLock::new(),
+            counted_ms: AtomicI64::new(NOT_COUNTED),
         }
+    }
+
+    /// Counts timestamps from now on: the segment has no batches yet.
+    pub fn count_times(&self) {
+        self.counted_ms.store(-1, Ordering::Release);
+    }
+
+    /// Counts the timestamps of batches that were written.
+    pub fn count_written(&self, bytes: &[u8]) {
+        if self.counted_ms.load(Ordering::Acquire) != NOT_COUNTED {
+            let times = batches(bytes).flatten().map(|batch| batch.header().max_timestamp_ms);
+            self.counted_ms.fetch_max(times.max().unwrap_or(-1), Ordering::AcqRel);
+        }
+    }
+
+    /// Some of the counted batches are not there after all.
+    pub fn forget_times(&self) {
+        self.counted_ms.store(NOT_COUNTED, Ordering::Release);
+    }
+
+    /// Returns the newest timestamp of a finished segment, if it is known without a read; -1 if no batch has one.
+    pub fn known_newest_ms(&self) -> Option<i64> {
+        let counted_ms = self.counted_ms.load(Ordering::Acquire);
+        self.newest_ms.get().copied().or((counted_ms != NOT_COUNTED).then_some(counted_ms))
     }
 
     /// Returns the bytes that readers may read.
@@ -92,10 +122,10 @@ impl Segment {
         }
     }
 
-    /// Returns the newest timestamp of a finished segment, -1 if it has none. Reads all of it once.
+    /// Returns the newest timestamp of a finished segment, -1 if it has none. Reads all of it at most once.
     pub fn newest_timestamp_ms(&self) -> Result<i64, Damage> {
-        if let Some(known) = self.newest_ms.get() {
-            return Ok(*known);
+        if let Some(known) = self.known_newest_ms() {
+            return Ok(known);
         }
         let (mut walk, mut newest_ms) = (Walk::new(self, 0, self.readable_bytes()), -1);
         while let Some((_, batch)) = walk.next(false)? {
@@ -132,15 +162,37 @@ impl<'s> Walk<'s> {
         Walk { segment, position, next_offset, end, chunk_bytes: WALK_BYTES, buffer: Vec::new(), buffered_at: position }
     }
 
+    /// Reads at most so many bytes at once, unless a batch has more.
+    pub fn in_chunks(mut self, bytes: usize) -> Walk<'s> {
+        self.chunk_bytes = WALK_BYTES.min(bytes);
+        self
+    }
+
     /// Returns the next batch and its position, with its checksum verified if `check`. Errors: `Damage`, also if the
     /// file cannot be read; the walk stays at its position.
     pub fn next(&mut self, check: bool) -> Result<Option<(u64, Batch<'_>)>, Damage> {
-        let position = self.position;
+        let (position, next_offset, segment) = (self.position, self.next_offset, self.segment);
+        let damage = move |reason: &dyn fmt::Display| segment.damage(position, next_offset, reason);
+        let Some(header) = self.next_header()? else { return Ok(None) };
+        let size_bytes = header.size_bytes();
+        self.fill(size_bytes).map_err(|error| damage(&error))?;
+        self.position = position + size_bytes as u64;
+        self.next_offset = header.last_offset().saturating_add(1);
+        let start = (position - self.buffered_at) as usize;
+        let (batch, _) = Batch::split(&self.buffer[start..]).map_err(|error| damage(&error))?;
+        if check && let Err(error) = batch.check_crc() {
+            (self.position, self.next_offset) = (position, next_offset);
+            return Err(damage(&error));
+        }
+        Ok(Some((position, batch)))
+    }
+
+    /// Returns the header of the next batch, which is all there; the walk stays at its position.
+    pub fn next_header(&mut self) -> Result<Option<BatchHeader>, Damage> {
+        let (position, next_offset, segment) = (self.position, self.next_offset, self.segment);
         if position >= self.end {
             return Ok(None);
         }
-        let next_offset = self.next_offset;
-        let segment = self.segment;
         let damage = move |reason: &dyn fmt::Display| segment.damage(position, next_offset, reason);
         self.fill(LEADING_BYTES.max(HEADER_BYTES)).map_err(|error| damage(&error))?;
         let header = BatchHeader::read(self.buffered()).map_err(|error| damage(&error))?;
@@ -155,16 +207,7 @@ impl<'s> Walk<'s> {
         if header.base_offset < next_offset || header.last_offset_delta < 0 {
             return Err(damage(&format!("a batch of offset {} is there", header.base_offset)));
         }
-        self.fill(size_bytes).map_err(|error| damage(&error))?;
-        self.position = position + size_bytes as u64;
-        self.next_offset = header.last_offset().saturating_add(1);
-        let start = (position - self.buffered_at) as usize;
-        let (batch, _) = Batch::split(&self.buffer[start..]).map_err(|error| damage(&error))?;
-        if check && let Err(error) = batch.check_crc() {
-            (self.position, self.next_offset) = (position, next_offset);
-            return Err(damage(&error));
-        }
-        Ok(Some((position, batch)))
+        Ok(Some(header))
     }
 
     fn buffered(&self) -> &[u8] {

@@ -12,11 +12,10 @@ use crate::{
     error::{Damage, LogError},
     fenced::{LogRecord, RecordInPlace, StoredRecord},
     files::read_up_to,
-    partition_log::TimestampedOffset,
     transaction::{BatchKind, EndMarker},
 };
 
-use super::segment::{Segment, Walk};
+use super::segment::Segment;
 
 /// Maximum bytes of a batch's decompressed records.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -115,18 +114,6 @@ impl PartitionView {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the offset before which all records are older than `oldest_ms`, at the precision of finished segments.
-    /// Errors: `Damaged`.
-    pub fn older_than(&self, oldest_ms: i64) -> Result<i64, LogError> {
-        let segments = self.segments();
-        for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-            if segment.newest_timestamp_ms().map_err(damaged)? >= oldest_ms {
-                return Ok(segment.base_offset);
-            }
-        }
-        Ok(segments.last().map_or(0, |active| active.base_offset))
-    }
-
     /// Reads durable batches from the one with offset `from`, or the next one after a gap: about `max_bytes`, but at
     /// least one batch if there is any. Errors: `Damaged`, also for all later reads.
     pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {
@@ -212,60 +199,6 @@ impl PartitionView {
         }
         Ok(slice.next_offset)
     }
-
-    /// Finds the first durable record with a timestamp of at least `timestamp_ms`. Subtracts the bytes of decompressed
-    /// records from `bytes_left`; once these are used up, and for a batch that cannot be decompressed, the result has
-    /// the precision of the batch. Reads a finished segment whose records are all older once only. Errors: `Damaged`.
-    pub fn offset_for_timestamp(
-        &self,
-        timestamp_ms: i64,
-        bytes_left: &mut usize,
-    ) -> Result<Option<TimestampedOffset>, LogError> {
-        let (first_offset, segments) = (self.first_offset(), self.segments());
-        for (at, segment) in segments.iter().enumerate() {
-            let is_finished = at + 1 < segments.len();
-            if is_finished && segment.newest_timestamp_ms().map_err(damaged)? < timestamp_ms {
-                continue;
-            }
-            let mut walk = Walk::new(segment, 0, segment.readable_bytes());
-            while let Some((_, batch)) = walk.next(false).map_err(damaged)? {
-                if batch.header().max_timestamp_ms >= timestamp_ms
-                    && let Some(found) =
-                        crate::partition_log::find_in_batch(&batch, timestamp_ms, first_offset, bytes_left)
-                {
-                    return Ok(Some(found));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the greatest timestamp of all batches; `None` without any. Reads a finished segment once only. Errors:
-    /// `Damaged`.
-    pub fn newest_timestamp_ms(&self) -> Result<Option<i64>, LogError> {
-        let (first_offset, segments) = (self.first_offset(), self.segments());
-        let mut newest_ms = None;
-        for (at, segment) in segments.iter().enumerate() {
-            let end_offset = segments.get(at + 1).map(|next| next.base_offset);
-            if end_offset.is_some_and(|end| end <= first_offset) {
-                continue;
-            }
-            if end_offset.is_some() && segment.base_offset >= first_offset {
-                newest_ms = newest_ms.max(Some(segment.newest_timestamp_ms().map_err(damaged)?));
-                continue;
-            }
-            let mut walk = Walk::new(segment, 0, segment.readable_bytes());
-            while let Some((_, batch)) = walk.next(false).map_err(damaged)? {
-                let header = batch.header();
-                newest_ms = newest_ms.max((header.last_offset() >= first_offset).then_some(header.max_timestamp_ms));
-            }
-        }
-        Ok(newest_ms)
-    }
-}
-
-fn damaged(damage: Damage) -> LogError {
-    LogError::Damaged(Box::new(damage))
 }
 
 /// Returns `None` if the segment has nothing at `from` or later. All its offsets are below `limit`.

@@ -13,8 +13,8 @@ pub const PRODUCERS_READ_BYTES: u64 = 128 << 20;
 pub const LOG_BYTES_MAX: u64 = 4 << 30;
 /// Maximum bytes of records in one fetch answer, whatever the request allows (Kafka's `fetch.max.bytes`).
 pub const FETCH_BYTES_MAX: usize = 57_671_680;
-/// Maximum decompressed bytes that one `ListOffsets` searches for offsets by time. Beyond it, results have the
-/// precision of whole batches.
+/// Maximum bytes of batches and of their decompressed records that one `ListOffsets` searches for offsets by time. Beyond
+/// it, results are first offsets of batches, which may be too early.
 pub const LOOKUP_BYTES_MAX: usize = 256 << 20;
 
 /// Settings of all topics, with Kafka's defaults.

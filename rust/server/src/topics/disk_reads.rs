@@ -5,8 +5,9 @@ use std::{path::Path, sync::Arc, thread};
 use bytes::Bytes;
 use kafka_protocol::{
     messages::{
-        FetchRequest, ProduceRequest, TopicName,
+        FetchRequest, ListOffsetsRequest, ProduceRequest, TopicName,
         fetch_request::{FetchPartition, FetchTopic},
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         produce_request::{PartitionProduceData, TopicProduceData},
     },
     protocol::StrBytes,
@@ -138,4 +139,59 @@ fn a_batch_that_does_not_fit_is_not_read() {
         assert_eq!(sizes, vec![61; reads], "{max_bytes}");
     }
     assert!(partition.log.read(0, 2 * BATCH_BYTES, false).unwrap().bytes.len() > BATCH_BYTES);
+}
+
+/// The offset of partition 0 at a time.
+fn offset_at(topics: &Topics, timestamp_ms: i64) -> i64 {
+    let partition = ListOffsetsPartition::default().with_current_leader_epoch(-1).with_timestamp(timestamp_ms);
+    let asked = ListOffsetsTopic::default().with_name(name()).with_partitions(vec![partition]);
+    let response = topics.list_offsets(&ListOffsetsRequest::default().with_topics(vec![asked]), 7);
+    response.topics[0].partitions[0].offset
+}
+
+#[test]
+fn finished_segments_of_a_running_server_are_not_read_for_their_times() {
+    const MAX_TIMESTAMP: i64 = -3;
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "4096");
+    // Segments with one batch each.
+    for timestamp_ms in [5, 90, 7, 8] {
+        produce(&mut topics, batch(timestamp_ms, 3_000));
+    }
+    for (timestamp_ms, offset, segments) in [(8, 1, 1), (91, -1, 1), (MAX_TIMESTAMP, 1, 2)] {
+        files.restart();
+        assert_eq!(offset_at(&topics, timestamp_ms), offset, "{timestamp_ms}");
+        // The newest one is read if nothing is found before.
+        assert_eq!(files.sizes(Action::Read, ".log").len(), segments, "{timestamp_ms}");
+    }
+}
+
+#[test]
+fn a_look_up_by_time_reads_no_more_than_it_may() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "4096");
+    for timestamp_ms in [5, 6, 7, 90] {
+        produce(&mut topics, batch(timestamp_ms, 3_000));
+    }
+    drop(topics);
+    // After a start no times are known.
+    let topics = open(dir.path(), &files, "4096");
+    let (partition, _) = topics.partition(topics.topic("t").unwrap(), 0).unwrap();
+    let one = partition.log.read(0, 1, true).unwrap().bytes.len();
+    files.restart();
+    let sought = |bytes_left: usize| {
+        let mut left = bytes_left;
+        let found = partition.log.offset_for_timestamp(90, &mut left).unwrap();
+        (found.map(|found| found.offset), left)
+    };
+    assert_eq!(sought(0), (Some(0), 0));
+    assert_eq!(files.sizes(Action::Read, ".log"), [61]);
+    assert_eq!(sought(2 * one), (Some(2), 0), "the first batch that may not be read");
+    assert_eq!(sought(0), (Some(2), 0), "what was read is known");
+    assert_eq!(sought(usize::MAX).0, Some(3));
+    let newest = |bytes_left: usize| {
+        let found = partition.log.offset_of_max_timestamp(&mut { bytes_left }).unwrap();
+        found.map(|found| (found.offset, found.timestamp_ms))
+    };
+    assert_eq!((newest(one), newest(usize::MAX)), (Some((3, 90)), Some((3, 90))));
 }

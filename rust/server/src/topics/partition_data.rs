@@ -237,11 +237,8 @@ impl Records {
         match self {
             Records::Memory(log) => Ok(log.offset_of_max_timestamp(bytes_left)),
             Records::Disk(disk) => {
-                let view = &disk.on_disk.view;
-                match view.newest_timestamp_ms().map_err(|_| ErrorCode::KafkaStorageError)? {
-                    None => Ok(None),
-                    Some(max_ms) => self.offset_for_timestamp(max_ms, bytes_left),
-                }
+                let found = disk.on_disk.view.offset_of_max_timestamp(bytes_left);
+                found.map_err(|_| ErrorCode::KafkaStorageError)
             }
             Records::Offsets(records) => records.offset_of_max_timestamp(bytes_left),
         }
