@@ -359,3 +359,29 @@ fn a_reader_beside_the_writer_finds_every_record_once_and_in_order() {
     log.wait(records as usize);
     reader.join().unwrap();
 }
+
+#[test]
+fn messages_without_timestamps_age_by_the_time_of_their_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { segment_bytes: 500, ..StoreOptions::default() };
+    let (store, _) = SegmentStore::open(Arc::new(DiskFiles), dir.path(), options).unwrap();
+    let created = store.call(vec![Command::Create { topic: "t".to_owned(), partition: 0, topic_id: 1 }]);
+    assert_eq!(created, [Ok(0)]);
+    let info = store.partitions().remove(0);
+    store.call(vec![Command::Open { partition: info.handle, epoch: 0 }])[0].clone().unwrap();
+    for n in 0..3 {
+        let mut writer = rota_log::BatchWriter::default();
+        writer.push(-1, None, Some(&[7; 400]));
+        let batch = writer.finish().to_vec();
+        assert_eq!(store.call(vec![Command::Append { partition: info.handle, epoch: 0, batch }]), [Ok(n)]);
+    }
+    let set_modified = |base_offset: usize, seconds| {
+        let path = dir.path().join(format!("t-0/{base_offset:020}.log"));
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+    };
+    set_modified(0, 10);
+    set_modified(1, 20);
+    let older_than = [9_999, 10_001, 20_000, 20_001].map(|oldest_ms| info.view.older_than(oldest_ms).unwrap());
+    assert_eq!(older_than, [0, 1, 1, 2]);
+}

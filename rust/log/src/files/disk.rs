@@ -120,6 +120,11 @@ impl File for DiskFile {
     fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+
+    fn modified_ms(&self) -> io::Result<i64> {
+        let since = self.0.metadata()?.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
 }
 
 #[cfg(test)]

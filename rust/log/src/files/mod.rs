@@ -82,6 +82,11 @@ pub trait File: Send + Sync + fmt::Debug {
 
     /// Returns the size in bytes.
     fn size_bytes(&self) -> io::Result<u64>;
+
+    /// Returns when the bytes were changed last, in wall milliseconds; `i64::MAX` if that is not kept.
+    fn modified_ms(&self) -> io::Result<i64> {
+        Ok(i64::MAX)
+    }
 }
 
 /// Writes all of `bytes`. After an error some of them may have been written.

@@ -24,7 +24,7 @@ impl PartitionView {
     pub fn older_than(&self, oldest_ms: i64) -> Result<i64, LogError> {
         let segments = self.segments();
         for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-            if segment.newest_timestamp_ms().map_err(damaged)? >= oldest_ms {
+            if aged_from_ms(segment).map_err(damaged)? >= oldest_ms {
                 return Ok(segment.base_offset);
             }
         }
@@ -90,6 +90,16 @@ impl PartitionView {
             |batch: &Batch<'_>, bytes_left: &mut usize| find_in_batch(batch, newest_ms, first_offset, bytes_left);
         walk_within(segment, first_offset, bytes_left, &mut find).map_err(damaged)
     }
+}
+
+/// Returns the time by which a finished segment ages: its newest timestamp, or, as in Kafka, when its file was changed last if
+/// no message has a timestamp.
+fn aged_from_ms(segment: &Segment) -> Result<i64, Damage> {
+    let newest_ms = segment.newest_timestamp_ms()?;
+    if newest_ms >= 0 {
+        return Ok(newest_ms);
+    }
+    segment.file.modified_ms().map_err(|error| segment.damage(0, segment.base_offset, error))
 }
 
 /// Returns the newest timestamp of a finished segment; `None`: it is not known, and reading the segment would take more than
