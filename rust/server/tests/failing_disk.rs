@@ -348,6 +348,38 @@ fn a_full_disk_refuses_the_appends_of_that_moment_and_later_ones_go_on() {
 }
 
 #[test]
+fn the_settings_of_all_groups_of_a_request_are_stored_at_once() {
+    use kafka_protocol::messages::{
+        IncrementalAlterConfigsRequest,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    };
+
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    let mut stored_by = |groups: usize, timeout_ms: &str| {
+        let config = AlterableConfig::default()
+            .with_name(text("consumer.session.timeout.ms"))
+            .with_value(Some(text(timeout_ms)));
+        let resource = |at| {
+            AlterConfigsResource::default()
+                .with_resource_type(32)
+                .with_resource_name(text(&format!("g{at}")))
+                .with_configs(vec![config.clone()])
+        };
+        let request = IncrementalAlterConfigsRequest::default().with_resources((0..groups).map(resource).collect());
+        let before = files.asked.load(Ordering::SeqCst);
+        let response = scene.ask(1, &request);
+        assert!(
+            response.responses.len() == groups && response.responses.iter().all(|answer| answer.error_code == NONE)
+        );
+        files.asked.load(Ordering::SeqCst) - before
+    };
+    let one = stored_by(1, "50000");
+    assert!(one > 0);
+    assert_eq!(stored_by(100, "51000"), one);
+}
+
+#[test]
 fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
     let mut scene = served(&dir, &files);

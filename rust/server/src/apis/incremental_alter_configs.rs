@@ -25,6 +25,7 @@ use super::{
     context::{Context, Outcome},
     describe_configs::check_configs,
 };
+use crate::node::Node;
 
 /// Maximum resources of one request.
 const RESOURCES_MAX: usize = 5_000;
@@ -78,15 +79,25 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         }
     }
     let access = context.access();
-    let until = Instant::now() + ENGINE_WITHIN;
-    let responses = request.resources.iter().map(|resource| {
-        let altered = if repeated.contains(&name_of(resource)) {
-            Err(invalid_request("Each resource must appear at most once."))
-        } else {
-            check_configs(&access, Operation::AlterConfigs, resource.resource_type, &resource.resource_name)
-                .map_err(|(error, message)| Refused { error, message })
-                .and_then(|()| alter(context, resource, request.validate_only, until))
-        };
+    let checked = request.resources.iter().map(|resource| {
+        if repeated.contains(&name_of(resource)) {
+            return Err(invalid_request("Each resource must appear at most once."));
+        }
+        check_configs(&access, Operation::AlterConfigs, resource.resource_type, &resource.resource_name)
+            .map_err(|(error, message)| Refused { error, message })
+            .and_then(|()| check_resource(context.node, resource))
+    });
+    let checked: Vec<Result<(), Refused>> = checked.collect();
+    let passed: Vec<&AlterConfigsResource> = request
+        .resources
+        .iter()
+        .zip(&checked)
+        .filter(|(_, checked)| checked.is_ok())
+        .map(|(resource, _)| resource)
+        .collect();
+    let mut altered = alter(context.node, &passed, request.validate_only).into_iter();
+    let responses = request.resources.iter().zip(checked).map(|(resource, checked)| {
+        let altered = checked.and_then(|()| altered.next().unwrap_or(Ok(())));
         let (error, message) = match altered {
             Ok(()) => (ErrorCode::None, None),
             Err(refused) => (refused.error, Some(StrBytes::from_string(refused.message))),
@@ -102,12 +113,8 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.answer(&response))
 }
 
-fn alter(
-    context: &Context<'_>,
-    resource: &AlterConfigsResource,
-    validate_only: bool,
-    until: Instant,
-) -> Result<(), Refused> {
+/// Checks what does not depend on the settings of the resource.
+fn check_resource(node: &Node, resource: &AlterConfigsResource) -> Result<(), Refused> {
     if resource.resource_type != GROUP {
         return Err(invalid_request(format!(
             "settings of resources of type {} cannot be changed while the server runs; only those of groups ({GROUP}) can",
@@ -121,21 +128,36 @@ fn alter(
     if names.len() < resource.configs.len() {
         return Err(invalid_request("Error due to duplicate config keys"));
     }
-    if !context.node.topics().is_known() {
+    if !node.topics().is_known() {
         let message = "The engine of the cluster has not answered yet.".to_owned();
         return Err(Refused { error: ErrorCode::CoordinatorLoadInProgress, message });
     }
-    if context.node.cluster().is_some() && Instant::now() >= until {
-        let message = "The engine takes long for the groups before: ask again for this one.".to_owned();
-        return Err(Refused { error: ErrorCode::RequestTimedOut, message });
-    }
-    let consumer = context.node.settings().consumer_groups();
-    let changed = |before| changed(&consumer, before, &resource.configs);
-    let configs = context.node.group_configs();
+    Ok(())
+}
+
+/// Changes the settings of checked groups: by one write of their file, or one after the other in the engine of a cluster.
+fn alter(node: &Node, resources: &[&AlterConfigsResource], validate_only: bool) -> Vec<Result<(), Refused>> {
+    let consumer = node.settings().consumer_groups();
+    let configs = node.group_configs();
     if validate_only {
-        return changed(configs.of(&resource.resource_name)).map(drop);
+        let change = |resource: &&AlterConfigsResource| {
+            changed(&consumer, configs.of(&resource.resource_name), &resource.configs).map(drop)
+        };
+        return resources.iter().map(change).collect();
     }
-    configs.change(&resource.resource_name, changed)
+    let until = node.cluster().is_some().then(|| Instant::now() + ENGINE_WITHIN);
+    let consumer = &consumer;
+    let changes = resources.iter().map(|resource| {
+        let change = move |before| {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let message = "The engine takes long for the groups before: ask again for this one.".to_owned();
+                return Err(Refused { error: ErrorCode::RequestTimedOut, message });
+            }
+            changed(consumer, before, &resource.configs)
+        };
+        (resource.resource_name.as_str(), change)
+    });
+    configs.change_all(changes.collect())
 }
 
 /// The settings after a change, in the order of Kafka's checks.

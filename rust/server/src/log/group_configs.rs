@@ -101,34 +101,33 @@ impl GroupConfigs {
         self.table().get(group_id).copied().unwrap_or_default()
     }
 
-    /// Sets what `change` makes of a group's settings. They are durable when this returns. Errors: of `change`, or why
-    /// the file could not be written.
-    pub fn change<E: From<io::Error>>(
+    /// Sets what each change makes of the settings of its group. They are durable when this returns, by one write of the
+    /// file. Errors: of the change, or why the file could not be written.
+    pub fn change_all<E: From<io::Error>>(
         &self,
-        group_id: &str,
-        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, E>,
-    ) -> Result<(), E> {
+        changes: Vec<(&str, impl FnOnce(GroupSettings) -> Result<GroupSettings, E>)>,
+    ) -> Vec<Result<(), E>> {
         if let Some(engine) = self.engine.get() {
-            return self.change_in_engine(engine, group_id, change);
+            let change = |(group_id, change)| self.change_in_engine(engine, group_id, change);
+            return changes.into_iter().map(change).collect();
         }
         let mut published = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = published.get(group_id).copied().unwrap_or_default();
-        let after = change(before)?;
-        if after == before {
-            return Ok(());
-        }
         let mut table = GroupTable::clone(&published);
-        if after == GroupSettings::default() {
-            table.remove(group_id);
-        } else {
-            table.insert(group_id.into(), after);
+        let outcomes = changes.into_iter().map(|(group_id, change)| set(&mut table, group_id, change));
+        let outcomes: Vec<Result<bool, E>> = outcomes.collect();
+        if !outcomes.iter().any(|outcome| matches!(outcome, Ok(true))) {
+            return outcomes.into_iter().map(|outcome| outcome.map(drop)).collect();
         }
-        if let Some(file) = &self.file {
-            file.replace(&written(&table))?;
+        if let Some(file) = &self.file
+            && let Err(error) = file.replace(&written(&table))
+        {
+            let unwritten = || E::from(io::Error::new(error.kind(), error.to_string()));
+            let answer = |outcome: Result<bool, E>| if outcome? { Err(unwritten()) } else { Ok(()) };
+            return outcomes.into_iter().map(answer).collect();
         }
         *published = Arc::new(table);
         self.version.fetch_add(1, Ordering::Release);
-        Ok(())
+        outcomes.into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
     /// Errors: of `change`, or why the engine does not have the change, or may not have it.
@@ -179,6 +178,22 @@ impl GroupConfigs {
         *self.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         self.version.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Sets what `change` makes of a group's settings. Returns whether that is something else.
+fn set<E>(
+    table: &mut GroupTable,
+    group_id: &str,
+    change: impl FnOnce(GroupSettings) -> Result<GroupSettings, E>,
+) -> Result<bool, E> {
+    let before = table.get(group_id).copied().unwrap_or_default();
+    let after = change(before)?;
+    if after == GroupSettings::default() {
+        table.remove(group_id);
+    } else {
+        table.insert(group_id.into(), after);
+    }
+    Ok(after != before)
 }
 
 /// Formats the settings of a group as a note of the engine: a line each.
@@ -267,16 +282,48 @@ mod tests {
         );
     }
 
+    /// Changes the settings of one group.
+    fn change(
+        configs: &GroupConfigs,
+        group_id: &str,
+        change: impl FnOnce(GroupSettings) -> Result<GroupSettings, io::Error>,
+    ) -> Result<(), io::Error> {
+        configs.change_all(vec![(group_id, change)]).remove(0)
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_refuses_the_changes_that_need_it() {
+        let path = std::path::PathBuf::from(GROUPS_FILE);
+        let file = TextFile {
+            files: Arc::new(rota_log::files::DiskFiles),
+            path,
+            is_read_only: true,
+            store: std::sync::Weak::new(),
+        };
+        let configs = GroupConfigs { file: Some(file), ..GroupConfigs::default() };
+        let to = |session_timeout_ms| {
+            move |settings| match session_timeout_ms {
+                Some(0) => Err(io::Error::other("no")),
+                _ => Ok(GroupSettings { session_timeout_ms, ..settings }),
+            }
+        };
+        let answers = configs.change_all(vec![("a", to(Some(50_000))), ("b", to(None)), ("c", to(Some(0)))]);
+        let errors: Vec<_> = answers.into_iter().map(|answer| answer.err().map(|error| error.to_string())).collect();
+        let unwritten = "the data directory is only read";
+        assert_eq!(errors, [Some(unwritten.to_owned()), None, Some("no".to_owned())]);
+        assert_eq!((configs.version(), configs.table().len()), (0, 0));
+    }
+
     #[test]
     fn a_change_that_is_refused_changes_nothing() {
         let configs = GroupConfigs::default();
-        let refused = configs.change("g", |_| Err(io::Error::other("no")));
+        let refused = change(&configs, "g", |_| Err(io::Error::other("no")));
         assert_eq!(refused.unwrap_err().to_string(), "no");
         assert_eq!((configs.version(), configs.table().len()), (0, 0));
-        let set = |settings| Ok::<_, io::Error>(GroupSettings { session_timeout_ms: Some(50_000), ..settings });
-        configs.change("g", set).unwrap();
+        let set = |settings| Ok(GroupSettings { session_timeout_ms: Some(50_000), ..settings });
+        change(&configs, "g", set).unwrap();
         assert_eq!((configs.version(), configs.of("g").session_timeout_ms), (1, Some(50_000)));
-        configs.change("g", |_| Ok::<_, io::Error>(GroupSettings::default())).unwrap();
+        change(&configs, "g", |_| Ok(GroupSettings::default())).unwrap();
         assert_eq!((configs.version(), configs.table().len()), (2, 0));
     }
 
@@ -294,7 +341,7 @@ mod tests {
     }
 
     fn set(configs: &GroupConfigs, value: Option<i32>) -> Result<(), io::Error> {
-        configs.change("a/b", |settings| Ok(GroupSettings { session_timeout_ms: value, ..settings }))
+        change(configs, "a/b", |settings| Ok(GroupSettings { session_timeout_ms: value, ..settings }))
     }
 
     #[test]
