@@ -132,10 +132,11 @@ impl SegmentStore {
         self.shared.send([Message::Do(command, Reply::Once(Box::new(done)))]);
     }
 
-    /// Queues `commands` and waits for their outcomes.
+    /// Queues `commands` for one pass and waits for their outcomes.
     pub fn call(&self, commands: Vec<Command>) -> Vec<Outcome> {
-        let receivers: Vec<_> = commands.into_iter().map(|command| call(&self.shared, command)).collect();
-        receivers.iter().map(received).collect()
+        let (messages, outcomes): (Vec<_>, Vec<_>) = commands.into_iter().map(asked).unzip();
+        self.shared.send(messages);
+        outcomes.iter().map(received).collect()
     }
 
     /// Runs `look` on the store between two passes and returns its result.
@@ -185,13 +186,13 @@ impl Drop for SegmentStore {
     }
 }
 
-fn call(shared: &Shared, command: Command) -> mpsc::Receiver<Outcome> {
+/// Returns the message for a command, and where its outcome arrives.
+fn asked(command: Command) -> (Message, mpsc::Receiver<Outcome>) {
     let (sender, outcome) = mpsc::channel();
     let reply = Reply::Once(Box::new(move |outcome| {
         let _ = sender.send(outcome);
     }));
-    shared.send([Message::Do(command, reply)]);
-    outcome
+    (Message::Do(command, reply), outcome)
 }
 
 /// Waits for the outcome. The log thread answers every command before it ends.

@@ -252,18 +252,36 @@ impl TopicDisk {
 
     /// Creates a partition of a topic in the table. Waits for the store.
     pub(super) fn create(&self, topic: &str, id: Uuid, index: i32) -> Result<OnDisk, LogError> {
-        let create = Command::Create { topic: topic.to_owned(), partition: index, topic_id: id.as_u128() };
-        let created = self.store.call(vec![create]).into_iter().next().unwrap_or(Ok(0))?;
-        let handle = PartitionHandle(created as u32);
-        self.store
-            .call(vec![Command::Open { partition: handle, epoch: 0 }])
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?;
-        let view = self.store.inspect(move |store| store.view(handle)).flatten();
-        let view = view.ok_or(LogError::UnknownPartition { partition: index })?;
-        let on_disk = OnDisk { handle, epoch: 0, view };
-        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).insert((id, index), on_disk.clone());
-        Ok(on_disk)
+        let created = self.create_all(&BTreeMap::from([((id, index), topic.to_owned())]));
+        created.into_iter().next().unwrap_or(Err(LogError::UnknownPartition { partition: index }))
+    }
+
+    /// Creates partitions of topics in the table, with these names. Waits for the store.
+    pub(super) fn create_all(&self, partitions: &BTreeMap<(Uuid, i32), String>) -> Vec<Result<OnDisk, LogError>> {
+        let create = |((id, partition), topic): (&(Uuid, i32), &String)| Command::Create {
+            topic: topic.clone(),
+            partition: *partition,
+            topic_id: id.as_u128(),
+        };
+        let created = self.store.call(partitions.iter().map(create).collect());
+        let handle = |created: i64| PartitionHandle(created as u32);
+        let handles: Vec<PartitionHandle> = created.iter().flatten().copied().map(handle).collect();
+        let open = |partition: &PartitionHandle| Command::Open { partition: *partition, epoch: 0 };
+        let mut opened = self.store.call(handles.iter().map(open).collect()).into_iter();
+        let views =
+            self.store.inspect(move |store| handles.iter().map(|handle| store.view(*handle)).collect::<Vec<_>>());
+        let mut views = views.unwrap_or_default().into_iter();
+        let mut known = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_disk = |(created, place): (Result<i64, LogError>, &(Uuid, i32))| {
+            let handle = handle(created?);
+            let (opened, view) = (opened.next(), views.next().flatten());
+            opened.transpose()?;
+            let view = view.ok_or(LogError::UnknownPartition { partition: place.1 })?;
+            let on_disk = OnDisk { handle, epoch: 0, view };
+            known.insert(*place, on_disk.clone());
+            Ok(on_disk)
+        };
+        created.into_iter().zip(partitions.keys()).map(on_disk).collect()
     }
 
     /// Deletes the partitions of a topic outside of the table. What remains after a failure is deleted at the next

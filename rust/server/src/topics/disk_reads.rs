@@ -1,4 +1,4 @@
-//! What requests read from the disk.
+//! What requests read from the disk and write to it.
 
 use std::{path::Path, sync::Arc, thread};
 
@@ -14,7 +14,7 @@ use kafka_protocol::{
 };
 use rota_log::BatchWriter;
 
-use super::{TopicSettings, TopicTable, Topics};
+use super::{TopicSettings, TopicTable, Topics, partition_data::Records, verify::Transaction};
 use crate::{
     base::{
         counted_files::{Action, CountedFiles},
@@ -194,4 +194,33 @@ fn a_look_up_by_time_reads_no_more_than_it_may() {
         found.map(|found| (found.offset, found.timestamp_ms))
     };
     assert_eq!((newest(one), newest(usize::MAX)), (Some((3, 90)), Some((3, 90))));
+}
+
+#[test]
+fn the_partitions_that_a_request_begins_are_created_together() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "104857600");
+    topics.create("u", 100, &mut RandomBits::default()).unwrap();
+    let data = |index| PartitionProduceData::default().with_index(index).with_records(Some(batch(0, 1)));
+    let refused = PartitionProduceData::default().with_index(0).with_records(Some(Bytes::from_static(b"no batch")));
+    let asked = |name: &'static str, data| {
+        TopicProduceData::default().with_name(TopicName(StrBytes::from_static_str(name))).with_partition_data(data)
+    };
+    let topic_data = vec![asked("t", vec![refused]), asked("u", (0..101).map(data).collect())];
+    let request = ProduceRequest::default().with_acks(-1).with_topic_data(topic_data);
+    files.restart();
+    let transaction = Transaction { version: 9, transactional_id: None, served: None };
+    topics.create_all_on_disk(&request, transaction);
+    assert!(files.sizes(Action::Sync, "rota.wal").len() <= 3);
+    let on_disk = |name: &str| {
+        let partitions = 0..topics.partition_count(name).unwrap();
+        partitions
+            .filter(|index| {
+                matches!(topics.partition(topics.topic(name).unwrap(), *index).unwrap().0.log, Records::Disk(_))
+            })
+            .count()
+    };
+    assert_eq!((on_disk("t"), on_disk("u")), (0, 100));
+    let waiting = topics.produce(&request, 9, 0).waiting.len();
+    assert_eq!(waiting, 100);
 }

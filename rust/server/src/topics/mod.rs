@@ -68,6 +68,7 @@ use crate::{
 
 mod claims;
 pub(crate) mod configs;
+mod create_on_disk;
 mod create_partitions;
 mod create_topics;
 pub mod delete_records;

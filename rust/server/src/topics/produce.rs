@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{
-    LEADER_EPOCH, Partition, TopicTable, Topics,
+    LEADER_EPOCH, Partition, Topic, TopicTable, Topics,
     disk::KAFKAS_OWN,
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
@@ -98,6 +98,7 @@ impl Topics {
         let transaction = Transaction { version, transactional_id, served };
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: BTreeMap::new() };
+        self.create_all_on_disk(request, transaction);
         for asked in &request.topic_data {
             let topic_at = outcome.response.responses.len();
             let mut answer =
@@ -133,30 +134,11 @@ impl Topics {
         transaction: Transaction<'_>,
         now_ms: i64,
     ) -> Result<Stored, Refusal> {
-        let unknown = || Refusal {
-            code: ErrorCode::UnknownTopicOrPartition,
-            message: format!("topic `{name}` has no partition {index}"),
-        };
         let table = Arc::clone(&self.table);
-        let topic = table.topic(name).ok_or_else(unknown)?;
-        if KAFKAS_OWN.contains(&name) {
-            return refuse(ErrorCode::InvalidTopicException, format!("`{name}` cannot be written to"));
-        }
-        let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(self.settings.message_max_bytes);
+        let topic = table.topic(name).ok_or_else(|| no_partition(name, index))?;
+        self.check_new_batch((name, topic), index, batch, transaction)?;
         let retention_bytes = topic.configs.retention_bytes.or(self.settings.retention_bytes);
         let append_time_ms = topic.configs.append_time.then_some(now_ms);
-        match self.led(topic, index) {
-            Ok(_epoch) => {}
-            Err(ErrorCode::UnknownTopicOrPartition) => return Err(unknown()),
-            Err(error) => return refuse(error, format!("another node leads partition {index} of `{name}`")),
-        }
-        let size_bytes = batch.bytes().len();
-        if size_bytes > message_max_bytes {
-            let message = format!("the batch has {size_bytes} bytes, the limit is {message_max_bytes}");
-            return refuse(ErrorCode::MessageTooLarge, message);
-        }
-        batch.validate()?;
-        check_client_batch(batch, transaction)?;
         let (place, header) = ((topic.id, index), batch.header());
         self.prepare_disk(name, place, header.is_transactional())?;
         let partition = self.data.entry(place).or_default();
@@ -175,6 +157,32 @@ impl Topics {
             return Ok(stored);
         }
         self.append(place, batch, retention_bytes, append_time_ms)
+    }
+
+    /// Checks what does not depend on the records that are there.
+    pub(super) fn check_new_batch(
+        &self,
+        (name, topic): (&str, &Topic),
+        index: i32,
+        batch: &Batch<'_>,
+        transaction: Transaction<'_>,
+    ) -> Result<(), Refusal> {
+        if KAFKAS_OWN.contains(&name) {
+            return refuse(ErrorCode::InvalidTopicException, format!("`{name}` cannot be written to"));
+        }
+        match self.led(topic, index) {
+            Ok(_epoch) => {}
+            Err(ErrorCode::UnknownTopicOrPartition) => return Err(no_partition(name, index)),
+            Err(error) => return refuse(error, format!("another node leads partition {index} of `{name}`")),
+        }
+        let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(self.settings.message_max_bytes);
+        let size_bytes = batch.bytes().len();
+        if size_bytes > message_max_bytes {
+            let message = format!("the batch has {size_bytes} bytes, the limit is {message_max_bytes}");
+            return refuse(ErrorCode::MessageTooLarge, message);
+        }
+        batch.validate()?;
+        check_client_batch(batch, transaction)
     }
 
     /// Appends a checked batch.
@@ -217,44 +225,6 @@ impl Topics {
             self.fire(watches);
         }
         Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1), token })
-    }
-
-    /// With a data directory, creates a partition on disk before the first append, and before the first transaction makes
-    /// durable that it has some.
-    pub(super) fn prepare_disk(
-        &mut self,
-        name: &str,
-        place: (Uuid, i32),
-        is_transactional: bool,
-    ) -> Result<(), Refusal> {
-        self.create_on_disk(name, place)?;
-        if is_transactional
-            && let Some(disk) = &self.owner.disk
-            && let Some(Records::Disk(records)) = self.data.get_mut(&place).map(|partition| &mut partition.log)
-            && !records.has_transactions
-        {
-            disk.begin_transactions(&records.on_disk).map_err(|error| Refusal::of_log(&error))?;
-            records.has_transactions = true;
-        }
-        Ok(())
-    }
-
-    /// With a data directory, creates a partition on disk before the first append.
-    fn create_on_disk(&mut self, name: &str, place: (Uuid, i32)) -> Result<(), Refusal> {
-        let owner = Arc::clone(&self.owner);
-        let is_there = |partition: &Partition| matches!(partition.log, Records::Disk(_));
-        let Some(disk) = owner.disk.as_ref().filter(|_| !self.data.get(&place).is_some_and(is_there)) else {
-            return Ok(());
-        };
-        if let Some(reason) = owner.claims.get().and_then(|claims| claims.taken_place(name, place.1)) {
-            return refuse(ErrorCode::KafkaStorageError, reason);
-        }
-        // The topic cannot be deleted meanwhile.
-        let created = owner.while_there(place.0, || disk.create(name, place.0, place.1));
-        let created = created.unwrap_or(Err(LogError::UnknownPartition { partition: place.1 }));
-        let on_disk = created.map_err(|error| Refusal::of_log(&error))?;
-        self.data.entry(place).or_default().log = Records::Disk(DiskRecords::new(on_disk));
-        Ok(())
     }
 
     /// Returns the batches that became durable or failed since the last call, and wakes fetches that wait for their
@@ -376,7 +346,7 @@ fn keep(
     Ok((base_offset, (log.size_bytes(), before_bytes)))
 }
 
-fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Result<(), Refusal> {
+pub(super) fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Result<(), Refusal> {
     if !(-1..=1).contains(&request.acks) {
         return refuse(ErrorCode::InvalidRequiredAcks, format!("acks is {}, expected -1, 0 or 1", request.acks));
     }
@@ -387,7 +357,7 @@ fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Resu
 }
 
 /// Returns the single batch of a partition. A truncated second one is ignored, as in Kafka.
-fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
+pub(super) fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
     if records.is_empty() {
         return refuse(ErrorCode::InvalidRecord, "the partition has no record batch, expected one");
     }
@@ -400,6 +370,11 @@ fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
         return refuse(ErrorCode::UnsupportedCompressionType, message);
     }
     Ok(batch)
+}
+
+fn no_partition(name: &str, index: i32) -> Refusal {
+    let message = format!("topic `{name}` has no partition {index}");
+    Refusal { code: ErrorCode::UnknownTopicOrPartition, message }
 }
 
 /// Refuses batches that clients may not write.

@@ -179,6 +179,11 @@ impl TopicTable {
         published.name_by_id.contains_key(&id).then(act)
     }
 
+    /// Calls `act` with the topics, which cannot be deleted meanwhile.
+    pub(super) fn while_published<R>(&self, act: impl FnOnce(&Table) -> R) -> R {
+        act(&self.published.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Drops the oldest segments of a partition beyond `limit_bytes`.
     pub(super) fn trim(&self, records: &DiskRecords, limit_bytes: u64) {
         let partition = records.on_disk.handle;
