@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -64,6 +67,35 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
         pytest.skip(f"this machine has no IPv6 loopback: {error}")
     with server:
         assert server.bootstrap_servers == f"[::1]:{server.port}"
+
+
+FORKED = """
+import os, signal, sys
+import rota
+
+with rota.Server(http=":0", data=sys.argv[1]) as server:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            server.groups()
+        except rota.ServerError as error:
+            print(str(error).replace(str(os.getppid()), "PARENT"), flush=True)
+        sys.exit(3)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), server.groups())
+"""
+
+
+def test_a_forked_process_is_told_that_it_has_no_server_and_ends_nothing(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED, str(tmp_path / "data")], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.stdout.splitlines() == [
+        "the server is in process PARENT, from which this one was forked: use its address, not the object",
+        "3 []",
+    ], ended
+    assert ended.stderr == ""
 
 
 def test_stopping_twice_is_stopping_once() -> None:

@@ -47,6 +47,7 @@ pub fn raised(error: ServerError) -> PyErr {
         | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
         ServerError::CannotRun { .. }
         | ServerError::Stopped
+        | ServerError::OtherProcess { .. }
         | ServerError::Died
         | ServerError::StopTimedOut { .. }
         | ServerError::LoadFailed { .. }

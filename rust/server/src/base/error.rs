@@ -62,6 +62,11 @@ pub enum ServerError {
     BadJournal(String),
     /// The server was stopped.
     Stopped,
+    /// The server is one of another process, from which this one was copied.
+    OtherProcess {
+        /// That process.
+        process_id: u32,
+    },
     /// The server's thread ended unexpectedly, which is a bug in rota.
     Died,
     /// The server did not stop in time.
@@ -300,6 +305,7 @@ impl fmt::Display for ServerError {
             | ServerError::Unreadable { .. }
             | ServerError::NotGrown { .. }
             | ServerError::OfCluster(_)
+            | ServerError::OtherProcess { .. }
             | ServerError::NotDone { .. } => self.fmt_control(out),
         }
     }
@@ -359,6 +365,10 @@ impl ServerError {
             ServerError::OfCluster(reason) => {
                 write!(out, "a server that is a node of a cluster cannot do this: {reason}")
             }
+            ServerError::OtherProcess { process_id } => write!(
+                out,
+                "the server is in process {process_id}, from which this one was forked: use its address, not the object"
+            ),
             ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
             other => write!(out, "{other}"),
         }

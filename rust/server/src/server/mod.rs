@@ -162,6 +162,8 @@ pub struct Server {
     reloader: Arc<Reloader>,
     watch: Mutex<Option<Watch>>,
     report: Option<StartReport>,
+    /// The process that has its threads: a copy of it, as `fork` makes one, has none.
+    process_id: u32,
 }
 
 struct NodeHandle {
@@ -209,8 +211,9 @@ impl Server {
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
         let watch = Mutex::new(reloader.has_files().then(|| Watch::start(&reloader, &shared)).transpose()?);
+        let (report, process_id) = (None, std::process::id());
         let mut server =
-            Server { listeners, shared, nodes, moving, held_loads, running, reloader, watch, report: None };
+            Server { listeners, shared, nodes, moving, held_loads, running, reloader, watch, report, process_id };
         // Ends when every partition has reported.
         let mut failed = Vec::new();
         for error in loaded.iter().filter_map(Result::err) {
@@ -378,6 +381,9 @@ impl Server {
     /// Stops the server: waiting requests get `NOT_COORDINATOR`, connections are closed, the threads end. Repeated
     /// calls do nothing.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
+        if self.is_a_copy() {
+            return Ok(());
+        }
         drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(cluster) = self.shared.cluster()
             && self.running.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -457,6 +463,9 @@ impl Server {
         at: usize,
         order: impl FnOnce(&Rc<EventLoop>) -> R + Send + 'static,
     ) -> Result<Receiver<R>, ServerError> {
+        if self.is_a_copy() {
+            return Err(ServerError::OtherProcess { process_id: self.process_id });
+        }
         let (reply, answer): (SyncSender<R>, Receiver<R>) = sync_channel(1);
         let command: Command = Box::new(move |event_loop| {
             // The caller may have timed out.
@@ -464,6 +473,11 @@ impl Server {
         });
         self.nodes[at].commands.send(command).map_err(|_| self.gone())?;
         Ok(answer)
+    }
+
+    /// Whether this process was copied from that of the server.
+    fn is_a_copy(&self) -> bool {
+        std::process::id() != self.process_id
     }
 
     pub(crate) fn answered<R>(&self, answer: &Receiver<R>) -> Result<R, ServerError> {
@@ -496,6 +510,11 @@ fn open_data(
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.is_a_copy() {
+            // Nothing of it ends here: its threads and its directory are those of the other process.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         // An error has no receiver here. The thread continues to its end.
         let _late = self.stop(Duration::from_secs(5));
     }
