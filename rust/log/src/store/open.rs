@@ -177,6 +177,10 @@ impl Opening {
     fn run(mut self) -> Result<(Store, Report), OpenError> {
         let io = Opening::io(&self.store.dir);
         let recovers = self.store.options.access.recovers();
+        if self.store.options.access == Access::Adopt && self.origin == Origin::Foreign {
+            // First: a take-over that is interrupted here leaves a directory of Kafka's.
+            adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries).map_err(&io)?;
+        }
         if recovers && self.origin != Origin::Ours {
             self.write_meta().map_err(&io)?;
         }
@@ -206,9 +210,6 @@ impl Opening {
             opened.map_err(&io)?;
         }
         self.clear_former(&lives).map_err(&io)?;
-        if self.store.options.access == Access::Adopt && !is_known {
-            adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries).map_err(&io)?;
-        }
         self.open_others(&created).map_err(&io)?;
         self.add_empty(&lives);
         let frames: usize = wals.iter().map(|(_, wal)| wal.frames.len()).sum();

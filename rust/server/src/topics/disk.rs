@@ -310,8 +310,7 @@ fn check_topic_ids(infos: &[PartitionInfo]) -> Result<(), String> {
     }
     Err(format!(
         "has partitions without a readable `partition.metadata`, so whose messages these are is not known: {}; restore \
-         that file from a copy, or move these directories away; if Kafka wrote them and taking them over was \
-         interrupted, start again with --take-over",
+         that file from a copy, or move these directories away",
         names.join(", ")
     ))
 }
