@@ -66,10 +66,12 @@ impl StateLog {
     /// Opens the log of a data directory, under new epochs. A new log gets so many `partitions`. Errors: it cannot be
     /// written.
     pub fn in_data_dir(data: &DataDir, partitions: u32, clock: Clock) -> Result<StateLog, ServerError> {
-        let infos = own(data.store.partitions());
+        let stored = data.store.partitions();
+        let infos = own(stored.clone());
         let partitions = infos.last().map_or(partitions, |last| last.partition as u32 + 1);
         let mut epochs = vec![0; partitions as usize];
-        for info in &infos {
+        // Whatever topic they are of: the log opens partitions by their names.
+        for info in stored.iter().filter(|info| info.topic == TRANSACTION_STATE) {
             if let (Some(epoch), Some(stored)) = (epochs.get_mut(info.partition as usize), info.epoch) {
                 *epoch = stored.saturating_add(1);
             }
@@ -257,14 +259,14 @@ mod tests {
     }
 
     /// A partition of a topic of this name that is not the coordinators', with a message.
-    fn write_another(data: &DataDir, partition: i32) {
+    fn write_another(data: &DataDir, partition: i32, epoch: i32) {
         let create = Command::Create { topic: TRANSACTION_STATE.to_owned(), partition, topic_id: 9 };
         let created = data.store.call(vec![create]).remove(0).unwrap();
         let partition = PartitionHandle(created as u32);
         let mut writer = BatchWriter::default();
         writer.push(0, Some(b"k"), Some(b"v"));
-        let append = Command::Append { partition, epoch: 0, batch: writer.finish().to_vec() };
-        let outcomes = data.store.call(vec![Command::Open { partition, epoch: 0 }, append]);
+        let append = Command::Append { partition, epoch, batch: writer.finish().to_vec() };
+        let outcomes = data.store.call(vec![Command::Open { partition, epoch }, append]);
         assert_eq!(outcomes.into_iter().last(), Some(Ok(0)));
     }
 
@@ -276,7 +278,7 @@ mod tests {
     fn a_topic_with_the_name_changes_neither_the_number_of_partitions_nor_their_records() {
         let dir = tempfile::tempdir().unwrap();
         let (data, log) = opened(dir.path(), 50);
-        write_another(&data, 50);
+        write_another(&data, 50, 0);
         drop((data, log));
         let (data, log) = opened(dir.path(), 50);
         assert_eq!((log.partitions(), loads_all(&log)), (50, true));
@@ -287,6 +289,21 @@ mod tests {
         let (data, log) = opened(dir.path(), 50);
         assert_eq!((log.partitions(), loads_all(&log)), (50, true));
         assert!(own(data.store.partitions()).iter().all(|info| info.topic_id != 9));
+    }
+
+    /// As of one of several directories of a broker that was taken over.
+    #[test]
+    fn the_log_goes_on_in_a_directory_with_few_partitions_of_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, log) = opened(dir.path(), 50);
+        write_another(&data, 40, 7);
+        drop((data, log));
+        for _ in 0..2 {
+            let (_data, log) = opened(dir.path(), 50);
+            let Kept::InDataDir(disk) = &log.kept else { panic!("it is in a data directory") };
+            disk.open(log.partitions()).unwrap();
+            assert_eq!(log.partitions(), 50);
+        }
     }
 
     #[test]
