@@ -90,15 +90,17 @@ impl Topics {
             return outcome;
         }
         let mut budget = Budget { left_bytes: bytes_max(request), at_least_one: true };
-        let mut newest = self.newest_mentions(request, version);
+        // Most requests name one partition, or each of them once.
+        let may_repeat = request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() > 1;
+        let mut newest = if may_repeat { self.newest_mentions(request, version) } else { HashMap::new() };
         for asked in &request.topics {
             let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
             let mut answer =
                 FetchableTopicResponse::default().with_topic(asked.topic.clone()).with_topic_id(asked.topic_id);
             for named in &asked.partitions {
                 let wanted = match &found {
-                    Ok((_, topic)) => newest.remove(&(topic.id, named.partition)),
-                    Err(_) => Some(named),
+                    Ok((_, topic)) if may_repeat => newest.remove(&(topic.id, named.partition)),
+                    _ => Some(named),
                 };
                 // A repeated partition is already answered.
                 let Some(wanted) = wanted else { continue };
@@ -215,6 +217,7 @@ fn read(
 ) -> Result<(Bytes, usize), ErrorCode> {
     check_leader_epoch(wanted.current_leader_epoch, epoch)?;
     let (log, from) = (&partition.log, wanted.fetch_offset);
+    log.check_readable()?;
     if !(log.first_offset()..=log.next_offset()).contains(&from) {
         return Err(ErrorCode::OffsetOutOfRange);
     }

@@ -196,6 +196,15 @@ impl Records {
         }
     }
 
+    /// Checks that what is known of the partition is true: of one that was refused at the start the end is not known.
+    /// Errors: `KafkaStorageError`.
+    pub fn check_readable(&self) -> Result<(), ErrorCode> {
+        match self {
+            Records::Disk(disk) if disk.on_disk.view.refusal().is_some() => Err(ErrorCode::KafkaStorageError),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads whole batches from `from` on, like [`PartitionLog::read`]. Errors: `KafkaStorageError`.
     pub fn read(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         match self {
