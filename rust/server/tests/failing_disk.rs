@@ -401,6 +401,19 @@ fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
 }
 
 #[test]
+fn a_topic_whose_deletion_is_refused_keeps_its_messages() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    files.fail(Some(Rule { operation: Operation::Write, named: "rota.topics", after: 0, times: 1, errno: ENOSPC }));
+    let deletion = DeleteTopicsRequest::default().with_topic_names(vec![topic("t")]).with_timeout_ms(1_000);
+    assert_eq!(scene.ask(1, &deletion).responses[0].error_code, KAFKA_STORAGE_ERROR);
+    assert_eq!(scene.server.messages("t").unwrap().len(), 1);
+    assert_eq!(scene.produce(), NONE);
+    assert_eq!(scene.server.messages("t").unwrap().len(), 2);
+}
+
+#[test]
 fn a_topic_whose_deletion_may_be_on_the_disk_takes_no_more_messages() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
     let mut scene = served(&dir, &files);

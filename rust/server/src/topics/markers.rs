@@ -279,7 +279,12 @@ mod tests {
         let answer = fetched(&topics);
         assert_eq!(answer.error_code, ErrorCode::KafkaStorageError.code());
         assert!(answer.records.is_none_or(|records| records.is_empty()));
-        assert_eq!(write(&mut topics, None), ErrorCode::KafkaStorageError.code());
+        let snapshots = names(dir.path(), "snapshot");
+        for transaction in [None, Some((A, 0, 1)), Some((A + 1, 0, 0))] {
+            assert_eq!(write(&mut topics, transaction), ErrorCode::KafkaStorageError.code());
+        }
+        // One that says that there are no transactions before it would count once the segment can be read again.
+        assert_eq!(names(dir.path(), "snapshot"), snapshots);
     }
 
     /// Aborts a transaction of one record.

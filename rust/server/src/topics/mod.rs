@@ -194,6 +194,8 @@ pub struct Topics {
     next_watch: u64,
     /// Number of times that watches of a partition were due.
     changes: u64,
+    /// Topics that the change under way has removed from the table.
+    removed: Vec<Arc<Topic>>,
     /// Batches in flight to the disk.
     appends: Appends,
 }
@@ -220,6 +222,7 @@ impl Topics {
             watches: HashMap::new(),
             next_watch: 0,
             changes: 0,
+            removed: Vec::new(),
             appends: Appends::default(),
         };
         topics.catch_up();
@@ -305,10 +308,12 @@ impl Topics {
                 disk.refuse(&records.on_disk, &format!("{topic}-{}", place.1), &error);
                 None
             });
-            if let Some(refusal) = records.on_disk.view.refusal() {
+            let refusal = records.on_disk.view.refusal();
+            // A marker or a transaction of a refused partition must not say on disk that these are its first ones.
+            records.has_transactions = transactions.is_some() || refusal.is_some();
+            if let Some(refusal) = refusal {
                 records.stop_for_good(&refusal);
             }
-            records.has_transactions = transactions.is_some();
             if let Some(transactions) = &transactions {
                 records.on_disk.view.keep_open(transactions.first_open());
                 disk.complete_aborted(&records.on_disk, transactions);
@@ -511,14 +516,13 @@ impl Topics {
         id
     }
 
-    /// Removes a topic, and wakes fetches that wait for its data.
+    /// Removes a topic from the table. Its data goes once that is stored.
     fn remove(&mut self, name: &str) {
-        if let Some(topic) = self.table_mut(Change::Removed).remove(name) {
-            self.drop_data(&topic);
-        }
+        let removed = self.table_mut(Change::Removed).remove(name);
+        self.removed.extend(removed);
     }
 
-    /// Drops this node's data of a deleted topic.
+    /// Drops this node's data of a deleted topic, and wakes fetches that wait for it.
     fn drop_data(&mut self, topic: &Topic) {
         self.changes += 1;
         for index in 0..topic.leaders.len() as i32 {

@@ -297,6 +297,7 @@ impl Topics {
                 (Ok(()), None) => {}
                 (Err(error), _) => {
                     self.table = before;
+                    self.removed.clear();
                     self.changed = Change::None;
                     let message = format!("the topic table cannot be written: {error}");
                     // Clients send a change again that another server, or this one later, can make.
@@ -305,6 +306,9 @@ impl Topics {
                     result = result.refused(&TopicError::new(code, message));
                 }
             }
+        }
+        for topic in std::mem::take(&mut self.removed) {
+            self.drop_data(&topic);
         }
         *published = Arc::clone(&self.table);
         if self.changed != Change::None {
