@@ -71,9 +71,16 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
 
 FORKED = """
 import os, signal, sys
+from pathlib import Path
 import rota
 
-with rota.Server(http=":0", data=sys.argv[1]) as server:
+place = Path(sys.argv[1])
+issued = rota.Authority().issue("localhost")
+(place / "cert.pem").write_text(issued.certificate)
+(place / "key.pem").write_text(issued.key)
+# It watches its files.
+tls = rota.Tls(place / "cert.pem", place / "key.pem")
+with rota.Server(http=":0", data=place / "data", tls=tls) as server:
     child = os.fork()
     if child == 0:
         signal.alarm(60)
@@ -89,7 +96,7 @@ with rota.Server(http=":0", data=sys.argv[1]) as server:
 
 def test_a_forked_process_is_told_that_it_has_no_server_and_ends_nothing(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", FORKED, str(tmp_path / "data")], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", FORKED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
     )
     assert ended.stdout.splitlines() == [
         "the server is in process PARENT, from which this one was forked: use its address, not the object",

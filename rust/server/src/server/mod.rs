@@ -513,6 +513,7 @@ impl Drop for Server {
         if self.is_a_copy() {
             // Nothing of it ends here: its threads and its directory are those of the other process.
             std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(self.watch.get_mut().unwrap_or_else(PoisonError::into_inner).take());
             return;
         }
         // An error has no receiver here. The thread continues to its end.

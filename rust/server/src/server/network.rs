@@ -90,11 +90,8 @@ impl Server {
     /// Takes a node down: it stops listening, its connections close without an answer, and its coordinators lose what
     /// is not in the log. The other nodes do not name it. No effect on a node that is down.
     pub fn stop_node(&self, node_id: i32) -> Result<(), ServerError> {
-        if self.shared.cluster().is_some() {
-            return Err(ServerError::OfCluster("it is stopped as a whole, as by `kill`"));
-        }
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
-        let at = self.place_of_node(node_id)?;
+        let at = self.place_of_own_node(node_id)?;
         self.check_running()?;
         if !self.shared.outages().mark(node_id, true) {
             return Ok(());
@@ -120,11 +117,8 @@ impl Server {
 
     /// Restarts a node on its ports: it loads its partitions from the log, then listens.
     pub fn start_node(&self, node_id: i32) -> Result<(), ServerError> {
-        if self.shared.cluster().is_some() {
-            return Err(ServerError::OfCluster("it is stopped as a whole, as by `kill`"));
-        }
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
-        let at = self.place_of_node(node_id)?;
+        let at = self.place_of_own_node(node_id)?;
         self.check_running()?;
         if !self.shared.outages().is_down(node_id) {
             return Ok(());
@@ -177,6 +171,14 @@ impl Server {
         self.release_opens()?;
         self.release_loads()?;
         self.down_nodes().into_iter().try_for_each(|node_id| self.start_node(node_id))
+    }
+
+    /// Returns the index of a node that the server can stop and start while the others go on.
+    fn place_of_own_node(&self, node_id: i32) -> Result<usize, ServerError> {
+        if self.shared.cluster().is_some() {
+            return Err(ServerError::OfCluster("its node is the whole server: use `kill`, and start another one"));
+        }
+        self.place_of_node(node_id)
     }
 
     /// Returns the index of a node.
