@@ -84,8 +84,15 @@ class VirtualClock:
         while True:
             step_ms = min(STEP_MS, end_ms - self._now_ms)
             self._now_ms += step_ms
+            interrupted = None
             for server in servers:
-                server._advance(step_ms, lapsing)
+                try:
+                    server._advance(step_ms, lapsing)
+                except KeyboardInterrupt as error:
+                    # It comes when the server has moved. The others follow, so that all are at one time.
+                    interrupted = error
+            if interrupted is not None:
+                raise interrupted
             if self._now_ms == end_ms:
                 break
 

@@ -98,20 +98,24 @@ def test_a_long_way_is_gone_in_steps_and_an_interruption_leaves_all_at_the_same_
             if len(self.moves) == 3:
                 raise KeyboardInterrupt
 
-    clock, server = VirtualClock(), Interrupting()
-    clock._drive(server)
+    clock, servers = VirtualClock(), [Interrupting() for _ in range(3)]
+    for server in servers:
+        clock._drive(server)
     with pytest.raises(KeyboardInterrupt):
         clock.advance(100 * STEP_MS)
-    assert [ms for ms, _ in server.moves] == [STEP_MS] * 3
+    for server in servers:
+        assert [ms for ms, _ in server.moves] == [STEP_MS] * 3
     assert clock.now_ms == 3 * STEP_MS
     clock.advance(STEP_MS + 1)
-    assert [ms for ms, _ in server.moves[3:]] == [STEP_MS, 1]
+    for server in servers:
+        assert [ms for ms, _ in server.moves[3:]] == [STEP_MS, 1]
 
 
 def test_a_server_that_starts_later_goes_on_with_the_time_of_its_clock(tmp_path: Path) -> None:
     day_ms = 86_400_000
     clock = VirtualClock()
     with rota.Server(clock=clock, data=tmp_path / "data") as server:
+        server.create_topic("t")
         clock.advance(2 * day_ms)
         server.produce("t", ["before"])
     clock.advance(day_ms)
