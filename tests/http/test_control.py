@@ -311,6 +311,7 @@ def test_a_body_may_be_left_out_where_nothing_is_required(ask: Asking) -> None:
         ("POST", "/control/reset", {"Content-Length": "99999999999"}, 413, "TooLarge"),
         ("POST", "/control/reset", {"Content-Length": "0" * 20 + "9" * 13}, 413, "TooLarge"),
         ("POST", "/control/reset", {"Content-Length": "9" * 5_000}, 413, "TooLarge"),
+        ("POST", "/control/expire", {"Content-Length": "0" * 5_000}, 400, "BadValue"),
         ("POST", "/control/reset", {"Content-Length": "4", "Transfer-Encoding": "chunked"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Origin": "http://evil.test"}, 403, "CrossOrigin"),
         ("POST", "/control/reset", {"Origin": "http://["}, 403, "CrossOrigin"),

@@ -26,13 +26,13 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         return self._answered(b"")
 
     def do_POST(self) -> None:
-        refusal = self._refusal()
-        if refusal is not None:
+        length = self._body_length()
+        if isinstance(length, Answer):
             # What is left of the request is not read.
             self.close_connection = True
-            self._answer(refusal)
+            self._answer(length)
             return
-        self._answer(self._answered(self.rfile.read(int(self.headers.get("Content-Length", "0")))))
+        self._answer(self._answered(self.rfile.read(length)))
 
     def answer_to_other(self) -> Answer:
         """See `Handler`."""
@@ -43,8 +43,8 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
             return self.unauthorized()
         return answer(self.controlled, self.server.subject, Asked(self.command, self.path, body))
 
-    def _refusal(self) -> Answer | None:
-        """Why a POST is refused before its body is read."""
+    def _body_length(self) -> int | Answer:
+        """The bytes of a POST's body, or why it is refused before that is read."""
         if not self._is_for_us():
             return self.misdirected()
         origin = self.headers.get("Origin")
@@ -53,13 +53,14 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         if not self._is_admitted():
             return self.unauthorized()
         # Without both headers there is no body: RFC 9112, section 6.3.
-        length, *others = self.headers.get_all("Content-Length", ["0"])
-        if "Transfer-Encoding" in self.headers or others or not (length.isascii() and length.isdigit()):
+        text, *others = self.headers.get_all("Content-Length", ["0"])
+        if "Transfer-Encoding" in self.headers or others or not (text.isascii() and text.isdigit()):
             return failed(HTTPStatus.LENGTH_REQUIRED, "LengthRequired", "send one Content-Length, and no chunked body")
-        if whole(length, BODY_BYTES_MAX) is None:
-            message = f"the body has {length.lstrip('0')[:20]} bytes: send {BODY_BYTES_MAX} at most"
+        length = whole(text, BODY_BYTES_MAX)
+        if length is None:
+            message = f"the body has {text.lstrip('0')[:20]} bytes: send {BODY_BYTES_MAX} at most"
             return failed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message)
-        return None
+        return length
 
 
 def _is_page_of(origin: str, host: str | None) -> bool:
