@@ -167,7 +167,9 @@ mutants: develop ## make many small changes of the core; the checks must notice 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
-	$(BIN)/maturin build --release --compression-level 9 --out dist
+	$(BIN)/maturin build --release --compression-level 1 --out dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'deflate>=0.9,<1'
+	$(BIN)/python scripts/release compress dist/*.whl
 
 check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
 	PYTHON=$(PYTHON) scripts/check-wheel dist

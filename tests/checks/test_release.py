@@ -123,6 +123,19 @@ def test_a_wheel_that_names_a_path_of_this_machine_is_refused(release: ModuleTyp
         release.check_wheel(wheel, tmp_path / "src", "musllinux_1_2")
 
 
+def test_a_wheel_that_is_compressed_has_the_same_files_and_dates(release: ModuleType, tmp_path: Path) -> None:
+    files = {"rota/a.py": b"import rota\n" * 1_000, "rota/b.so": bytes(range(256)) * 40, "rota/empty.py": b""}
+    wheel = packed(tmp_path, "rota-1-py3-none-any.whl", files)
+    with zipfile.ZipFile(wheel) as archive:
+        before = [(info.filename, info.date_time, info.external_attr) for info in archive.infolist()]
+    release.compress(wheel)
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
+    with zipfile.ZipFile(wheel) as archive:
+        assert [(info.filename, info.date_time, info.external_attr) for info in archive.infolist()] == before
+        assert {name: archive.read(name) for name in archive.namelist()} == files
+    assert wheel.stat().st_size < 2_000
+
+
 def test_a_wheel_that_is_too_large_is_refused(
     release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
