@@ -22,7 +22,7 @@ impl Config {
         journal = None, tls = None, sasl = None, allow_plaintext_passwords = false, acls = None, keys = None,
         allow_unsecured_tokens = false, shares_certificate = false, engine = None, peer_access = None
     ))]
-    #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "named options in Python")]
+    #[expect(clippy::too_many_arguments, reason = "named options in Python")]
     fn new(
         listen: &str,
         advertise: Option<String>,

@@ -99,7 +99,9 @@ impl Coordinator {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for other in others() {
             let names: BTreeSet<&str> = other.protocols.iter().map(|(name, _)| &**name).collect();
-            names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+            for name in names {
+                *counts.entry(name).or_default() += 1;
+            }
         }
         let count = others().count();
         let is_common = |name: &str| counts.get(name).copied().unwrap_or_default() == count;

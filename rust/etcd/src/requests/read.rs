@@ -194,7 +194,7 @@ mod tests {
         let responses =
             vec![page(Vec::new()), page(head.into_iter().collect()), page(Vec::new()), page(entries.collect())];
         let header = Some(ResponseHeader { revision: 9, ..ResponseHeader::default() });
-        let told = TxnResponse { header, succeeded: true, responses, ..TxnResponse::default() };
+        let told = TxnResponse { header, succeeded: true, responses };
         answer(&READ, keys, &told).unwrap().expect("it is of this history").contents.log
     }
 

@@ -177,12 +177,8 @@ impl Opening {
     fn run(mut self) -> Result<(Store, Report), OpenError> {
         let io = Opening::io(&self.store.dir);
         let recovers = self.store.options.access.recovers();
-        if self.store.options.access == Access::Adopt && self.origin == Origin::Foreign {
-            // First: a take-over that is interrupted here leaves a directory of Kafka's.
-            adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries).map_err(&io)?;
-        }
         if recovers && self.origin != Origin::Ours {
-            self.write_meta().map_err(&io)?;
+            self.take_possession().map_err(&io)?;
         }
         let checkpoint = self.read_checkpoint()?;
         let wals = self.read_wals(checkpoint.as_ref())?;
@@ -255,6 +251,15 @@ impl Opening {
         self.report
             .cut
             .retain(|(path, left, bytes)| segments.get(path.as_path()).is_none_or(|there| *there < left + bytes));
+    }
+
+    /// Makes the directory one of rota's.
+    fn take_possession(&mut self) -> io::Result<()> {
+        if self.store.options.access == Access::Adopt && self.origin == Origin::Foreign {
+            // First: a take-over that is interrupted here leaves a directory of Kafka's.
+            adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries)?;
+        }
+        self.write_meta()
     }
 
     fn write_meta(&mut self) -> io::Result<()> {

@@ -237,6 +237,11 @@ pub enum ServerError {
     },
 }
 
+fn ids_of(first_node: i32, nodes: u32) -> String {
+    let last_node = i64::from(first_node) + i64::from(nodes) - 1;
+    if nodes == 1 { first_node.to_string() } else { format!("{first_node} to {last_node}") }
+}
+
 impl fmt::Display for ServerError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -277,8 +282,7 @@ impl fmt::Display for ServerError {
                 "{nodes} nodes need the ports from {port} on, but the last port is 65535: choose a lower one"
             ),
             ServerError::UnknownNode { node_id, first_node, nodes } => {
-                let last_node = i64::from(*first_node) + i64::from(*nodes) - 1;
-                let ids = if *nodes == 1 { first_node.to_string() } else { format!("{first_node} to {last_node}") };
+                let ids = ids_of(*first_node, *nodes);
                 write!(out, "there is no node {node_id}: give {ids}")
             }
             ServerError::UnknownPartition { partition, partitions } => {

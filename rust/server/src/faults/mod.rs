@@ -414,7 +414,7 @@ mod tests {
         let controls = Controls::default();
         let member = ("g".to_owned(), "m".to_owned());
         let earlier = controls.pause(member.clone());
-        assert_eq!(controls.end_all(), [member.clone()]);
+        assert_eq!(controls.end_all(), std::slice::from_ref(&member));
         controls.pause(member);
         assert_eq!(controls.resume(earlier), None);
         assert!(controls.is_paused("g", "m"));

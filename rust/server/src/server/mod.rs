@@ -78,7 +78,6 @@ const LEAVING: Duration = Duration::from_secs(2);
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ServerConfig {
     /// `HOST:PORT` of the first node; the others have the following ports. Port 0 chooses free ports. Not used with the
     /// setting `listeners`.
