@@ -51,7 +51,7 @@ def test_librdkafka_is_denied_a_topic_or_a_group_while_it_reads(
     own = {"group.id": GROUP, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer(server.client_config("librdkafka") | own | config)
     consumer.subscribe([TOPIC])
-    message = eventually(lambda: consumer.poll(0.1), WITHIN_S, "the first message")
+    message: Any = eventually(lambda: consumer.poll(0.1), WITHIN_S, "the first message")
     assert message.value() == b"1", message.error()
     server.set_acls([*ALLOWED, denied])
     if denied == DENIED_GROUP:
@@ -59,7 +59,7 @@ def test_librdkafka_is_denied_a_topic_or_a_group_while_it_reads(
             consumer.commit(asynchronous=False)
         assert raised.value.args[0].code() == code
     else:
-        failed = eventually(lambda: consumer.poll(0.1), WITHIN_S, "an error")
+        failed: Any = eventually(lambda: consumer.poll(0.1), WITHIN_S, "an error")
         assert failed.error() is not None
         assert failed.error().code() == code
     assert any("Principal = User:ana is Denied operation = READ" in line for line in server.denied_requests())

@@ -268,6 +268,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "audit_ranges",
         "audit_records",
         "audit_replay",
+        "audit_transactions",
         "audit_wrong",
         "bench_assemble",
         "bench_clock",
@@ -298,6 +299,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "user_lines",
         "vocabulary",
         "write_batch",
+        "write_marker",
     }
     modules = (rota, assign, rota.coordinator, rota.protocol, rota.transactions)
     public = {name for module in modules for name in module.__all__}

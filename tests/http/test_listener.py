@@ -210,7 +210,7 @@ def test_a_body_has_no_head_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
         requests = reading.Requests(reader)
         requests.begin()
         assert requests.readline() == b"POST / HTTP/1.1\r\n"
-        monkeypatch.setattr(reading.time, "monotonic", lambda: float("inf"))
+        monkeypatch.setattr("rota.http.reading.time.monotonic", lambda: float("inf"))
         with pytest.raises(TimeoutError, match="longer than 10 s"):
             requests.readline()
         requests.end_head()
