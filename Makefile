@@ -65,11 +65,11 @@ CHECK_SINCE ?= main
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-venv: $(BIN)/maturin ## create .venv with the build tool
+venv: $(BIN)/maturin ## create .venv with the tools that build a wheel
 
 $(BIN)/maturin:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2' 'deflate>=0.9,<1'
 
 develop: venv ## build the Rust module (debug) and install rota with its test and docs tools into .venv
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --features tests --extras demo,docs,test --quiet >/dev/null
@@ -168,7 +168,6 @@ wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/maturin build --release --compression-level 1 --out dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'deflate>=0.9,<1'
 	$(BIN)/python scripts/release compress dist/*.whl
 
 check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
