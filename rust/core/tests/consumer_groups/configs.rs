@@ -3,12 +3,12 @@
 use rota_core::{
     Request,
     consumer_group::config::{ConsumerConfig, GroupSettings, Timing},
-    request::{CommitPartition, CommitTopic, ConsumerGroupDescribe, OffsetCommit, WriteTxnMarker},
+    request::{ConsumerGroupDescribe, WriteTxnMarker},
 };
 
 use crate::{
     classic::FOO,
-    offsets::{commit, commit_in_transaction},
+    offsets::{commit, commit_by, commit_in_transaction},
     scene::{Scene, beat, join, settings},
 };
 
@@ -146,21 +146,8 @@ fn a_group_with_a_commit_in_flight_does_not_end() {
     let mut g = Scene::new(settings(0));
     g.send(&join("m1", FOO));
     assert_eq!(g.send(&beat("m1", -1)), "-1 -");
-    let commit = OffsetCommit {
-        version: 9,
-        group_id: Some("g"),
-        generation: -1,
-        member_id: "",
-        instance_id: None,
-        retention_time_ms: None,
-        topics: &[CommitTopic {
-            name: "foo",
-            topic_id: 0,
-            partitions: &[CommitPartition { index: 0, offset: 1, leader_epoch: -1, metadata: None }],
-        }],
-    };
     g.now_ms += 600_001;
-    let ticket = g.submit(Request::OffsetCommit(commit));
+    let ticket = g.submit(Request::OffsetCommit(commit_by(9, "", -1)));
     g.tick();
     assert_eq!(g.effects.answers[&ticket], "0");
     assert_eq!((g.state().as_str(), g.coordinator.offset_count()), ("Empty G3 T3", 1));

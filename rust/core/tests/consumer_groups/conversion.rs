@@ -5,7 +5,7 @@ use rota_core::{
     Config, ErrorCode, Record, Request,
     consumer_group::config::{ConsumerConfig, Migration},
     explain::Rebalance,
-    request::{CommitPartition, CommitTopic, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
+    request::{JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         FOO, PAIR, RANGE, STATIC_PAIR, beats, classic_group, heartbeat, heartbeat_of, joined_without_sync, leave,
         metadata, mixed, policy, rejoin, scene, sync, with_join,
     },
-    offsets::stored,
+    offsets::{commit, commit_by, stored},
     scene::{Beat, Scene, beat, join, settings},
 };
 
@@ -276,21 +276,8 @@ fn classic_members_are_refused_as_kafka_refuses_them() {
     let metadata = metadata("");
     let other = [Protocol { name: "sticky", metadata: &metadata }];
     assert_eq!(g.ask(Request::JoinGroup(JoinGroup { member_id: "B", protocols: &other, ..join })), "23");
-    let commit = |generation| OffsetCommit {
-        version: 9,
-        group_id: Some("g"),
-        generation,
-        member_id: "A",
-        instance_id: None,
-        retention_time_ms: None,
-        topics: &[CommitTopic {
-            name: "foo",
-            topic_id: 0,
-            partitions: &[CommitPartition { index: 0, offset: 1, leader_epoch: -1, metadata: None }],
-        }],
-    };
-    assert_eq!(g.ask(Request::OffsetCommit(commit(2))), "22");
-    assert_eq!(g.ask(Request::OffsetCommit(commit(3))), "0");
+    assert_eq!(commit(&mut g, 9, "A", 2), "22");
+    assert_eq!(commit(&mut g, 9, "A", 3), "0");
 }
 
 #[test]
@@ -350,16 +337,7 @@ fn an_upgrade_that_was_not_stored_leaves_the_classic_group() {
 
 /// A commit of another group, for partition 0 of foo.
 fn commit_elsewhere(g: &mut Scene) {
-    let partitions = &[CommitPartition { index: 0, offset: 1, leader_epoch: -1, metadata: None }];
-    let commit = OffsetCommit {
-        version: 8,
-        group_id: Some("other"),
-        generation: -1,
-        member_id: "",
-        instance_id: None,
-        retention_time_ms: None,
-        topics: &[CommitTopic { name: "foo", topic_id: 0, partitions }],
-    };
+    let commit = OffsetCommit { group_id: Some("other"), ..commit_by(8, "", -1) };
     assert_eq!(g.ask(Request::OffsetCommit(commit)), "0");
 }
 

@@ -31,8 +31,9 @@ fn code(error: ErrorCode) -> String {
     error.code().to_string()
 }
 
-pub fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> String {
-    g.ask(Request::OffsetCommit(OffsetCommit {
+/// A commit of an offset of partition 0 of `foo`.
+pub fn commit_by(version: i16, member_id: &str, generation: i32) -> OffsetCommit<'_> {
+    OffsetCommit {
         version,
         group_id: Some("g"),
         generation,
@@ -40,7 +41,11 @@ pub fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> 
         instance_id: None,
         retention_time_ms: None,
         topics: TOPIC,
-    }))
+    }
+}
+
+pub fn commit(g: &mut Scene, version: i16, member_id: &str, generation: i32) -> String {
+    g.ask(Request::OffsetCommit(commit_by(version, member_id, generation)))
 }
 
 pub fn commit_in_transaction(
