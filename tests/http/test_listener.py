@@ -25,6 +25,14 @@ def server() -> rota.Server:  # type: ignore[misc]
         yield server
 
 
+def answers(address: str, request: bytes) -> bytes:
+    """All that comes until the server closes the connection."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
+        client.sendall(request)
+        return client.makefile("rb").read()
+
+
 def test_nothing_is_shown_unless_it_is_asked_for() -> None:
     with rota.Server() as server:
         assert server.http_address is None
@@ -60,14 +68,11 @@ def test_a_server_whose_partition_is_loading_is_alive_but_not_ready() -> None:
 def test_a_server_that_is_starting_says_so() -> None:
     listener = listen(":0")
     try:
-        host, _, port = listener.address.rpartition(":")
         for path, status, body in (
             ("/healthz", 200, {"status": "starting"}),
             ("/readyz", 503, {"error": "Starting", "message": "the server is starting: try again"}),
         ):
-            with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
-                client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                head, _, told = client.makefile("rb").read().partition(b"\r\n\r\n")
+            head, _, told = answers(listener.address, f"GET {path} HTTP/1.0\r\n\r\n".encode()).partition(b"\r\n\r\n")
             assert head.split()[1] == str(status).encode()
             assert json.loads(told) == body
     finally:
@@ -155,21 +160,10 @@ def test_a_control_is_said_to_be_at_another_address(server: rota.Server, method:
 )
 def test_what_is_no_http_gets_an_error_in_json(server: rota.Server, request_: bytes, status: int, says: str) -> None:
     assert server.http_address is not None
-    host, _, port = server.http_address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
-        client.sendall(request_)
-        head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+    head, _, body = answers(server.http_address, request_).partition(b"\r\n\r\n")
     told = json.loads(body)
     assert (told["error"], says in told["message"]) == ("BadRequest", True), told
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
-
-
-def answers(address: str, request: bytes) -> bytes:
-    """All that comes until the server closes the connection."""
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
-        client.sendall(request)
-        return client.makefile("rb").read()
 
 
 @pytest.mark.parametrize(

@@ -148,17 +148,17 @@ MISDIRECTED = routes.as_json(
 )
 
 
-def _whole(status: HTTPStatus, error: str, message: str) -> bytes:
+def _prepared(status: HTTPStatus, error: str, message: str) -> bytes:
     """An answer that is sent without looking at the request."""
     body = routes.as_json({"error": error, "message": message}).body
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {routes.JSON}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
-PLAIN_HTTP = _whole(HTTPStatus.BAD_REQUEST, "NeedsTls", "this address has TLS: ask for https://")
+PLAIN_HTTP = _prepared(HTTPStatus.BAD_REQUEST, "NeedsTls", "this address has TLS: ask for https://")
 """The answer to a client that speaks HTTP without TLS."""
 
-BUSY = _whole(
+BUSY = _prepared(
     HTTPStatus.SERVICE_UNAVAILABLE, "Busy", f"{CONNECTIONS_MAX} connections are open: close one, or try again"
 )
 """The answer to one connection too many."""

@@ -6,6 +6,10 @@ import io
 import time
 from http.client import HTTPException
 from socket import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 IDLE_SECONDS = 30.0
 """How long a connection may send nothing, and how long an answer may take."""
@@ -35,7 +39,7 @@ class Incoming(io.RawIOBase):
         """See `io.IOBase`."""
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # `Buffer` has a name from 3.12 on
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         """See `io.RawIOBase`. Raises TimeoutError."""
         left = IDLE_SECONDS
         if self.in_head and self._ends is not None:
