@@ -267,8 +267,8 @@ impl RangeReader {
 }
 
 /// Returns the records with a key in the `pieces` of the file at `path`, without control batches and those of
-/// `uncommitted` transactions, within the range `offsets`, in order. With `is_newest`, a truncated last batch is not an error. Errors: those of reading;
-/// `InvalidData`.
+/// `uncommitted` transactions, within the range `offsets`, in order. With `is_newest`, a truncated last batch is not an
+/// error. Errors: those of reading; `InvalidData`.
 pub fn records_in(
     path: &Path,
     pieces: &[(u64, u64)],

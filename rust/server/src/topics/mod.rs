@@ -30,9 +30,9 @@
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | the facts that the offset APIs check |
 //! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
 //!
-//! To wait for data: `fetch`; if it is not complete, and again if `changes()` is another number by then, `watch` with a `Notify` of the connection, wait for the
-//! notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again. A watch fires at most once, for data of
-//! its own partitions, and is removed then.
+//! To wait for data: `fetch`; if it is not complete, and again if `changes()` is another number by then, `watch` with a
+//! `Notify` of the connection, wait for the notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again. A
+//! watch fires at most once, for data of its own partitions, and is removed then.
 //!
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
 //! `__consumer_offsets` is listed and read like another topic; clients may not produce to it or delete it.
