@@ -315,16 +315,18 @@ def check(claims: dict[str, Claim] = CLAIMS, limit_ms: int = 60_000) -> Iterator
     """One obligation for each claim and level."""
     for name, claim in claims.items():
         for level in range(LEVELS):
-            began = time.perf_counter()
-            solver = z3.SolverFor("QF_BV")
-            solver.set("timeout", limit_ms)
-            given = words()
-            solver.add(z3.Not(claim(level, given)))
-            answer = solver.check()
-            shown = ""
-            if answer == z3.sat:
-                model = solver.model()
-                shown = ", ".join(f"{key}={model.eval(word, True)}" for key, word in given.items()) + f", level={level}"
-            yield Result(
-                "wheel", f"level {level}", name, verdict_of(answer, z3.unsat), time.perf_counter() - began, shown
-            )
+            yield decide(name, level, claim(level, words()), limit_ms)
+
+
+def decide(name: str, level: int, formula: Any, limit_ms: int = 60_000) -> Result:
+    """Whether a claim holds at a level for all words."""
+    began = time.perf_counter()
+    solver = z3.SolverFor("QF_BV")
+    solver.set("timeout", limit_ms)
+    solver.add(z3.Not(formula))
+    answer = solver.check()
+    shown = ""
+    if answer == z3.sat:
+        model = solver.model()
+        shown = ", ".join(f"{key}={model.eval(word, True)}" for key, word in words().items()) + f", level={level}"
+    return Result("wheel", f"level {level}", name, verdict_of(answer, z3.unsat), time.perf_counter() - began, shown)
