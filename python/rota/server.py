@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -23,12 +22,22 @@ from rota.clock import VirtualClock
 from rota.cluster import TTL_MS, Cluster, EngineAccess, PeerAccess, Reads, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
+from rota.server_arguments import (
+    LISTEN,
+    access,
+    acl_lines,
+    addresses_in,
+    check_types,
+    data_arguments,
+    journal_arguments,
+    settings_as_texts,
+)
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
     from rota.http.listener import Listener, Opening
     from rota.http.tls import Files
-    from rota.security import Access, Certificate, Tls
+    from rota.security import Certificate, Tls
     from rota.tokens import TokenIssuer
 
     Setting = str | int | bool
@@ -37,7 +46,6 @@ __all__ = ["Endpoint", "Health", "JournalHealth", "Message", "Server", "StartRep
 
 Durability = Literal["fsync", "os"]
 
-LISTEN = "127.0.0.1:0"
 KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 JOURNAL_RETENTION_BYTES = 1 << 30
 JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
@@ -155,11 +163,12 @@ class Server(Faults):
         engine_access: EngineAccess | None = None,
         peer_access: PeerAccess | None = None,
     ) -> None:
-        written = _checked(settings, listen, clock, nodes)
+        check_types(locals())
+        written = settings_as_texts(settings, listen)
         is_open = tls is None and sasl is None and users is None and tokens is None
         of_tokens = (tokens, jwks_ca, bool(written.get(KEYS_URL)))
         hosts = (listen, advertise, *addresses_in(written))
-        self._access = None if is_open else _access(tls, sasl, users, of_tokens, *hosts)
+        self._access = None if is_open else access(tls, sasl, users, of_tokens, *hosts)
         protection = (None, None) if self._access is None else self._access.arguments()
         self._settings, self._listeners, self._clock = written, list[Any](), clock
         shown = None if http is None else self._shown_on(http, http_token, allow_anonymous_http)
@@ -169,12 +178,12 @@ class Server(Faults):
             written,
             None if clock is None else clock._wall_ms,
             nodes,
-            None if data is None else (Path(data), durability == "fsync", take_over),
-            _kept(durability, journal, data, journal_retention_bytes, journal_retention_ms),
+            data_arguments(data, durability, take_over),
+            journal_arguments(journal, data is not None, journal_retention_bytes, journal_retention_ms),
             protection[0],
             protection[1],
             allow_plaintext_passwords,
-            _acl_lines(acls),
+            acl_lines(acls),
             None if self.issuer is None else self.issuer.jwks,
             allow_unsecured_tokens,
             (http or "").startswith("https://") or getattr(tls, "is_shared", False),
@@ -257,7 +266,8 @@ class Server(Faults):
 
         >>> consumer = Consumer(server.client_config("librdkafka") | {"group.id": "g"})
 
-        Raises ValueError for an unknown family or listener, or a password that is not known.
+        Raises ValueError for an unknown family or listener, a password that is not known, or a user, password or token
+        for a listener without SASL.
         """
         from rota.security import client_config
 
@@ -265,13 +275,17 @@ class Server(Faults):
         at = known.get(next(iter(known)) if listener is None else listener)
         if at is None:
             raise ValueError(f"listener is {listener!r}: give one of {', '.join(known)}")
-        access = self._access
-        ca = None if access is None or access.tls is None else access.tls.ca_text()
+        known_to = self._access
+        ca = None if known_to is None or known_to.tls is None else known_to.tls.ca_text()
         has_sasl = at.security_protocol.startswith("SASL_")
+        for argument, value in {"user": user, "password": password, "token": token}.items():
+            if value is not None and not has_sasl:
+                said = "***" if argument == "password" else repr(value)
+                raise ValueError(f"{argument} is {said}, and clients of listener {at.name} do not authenticate")
         login = (
             None
-            if access is None or not has_sasl
-            else access.login(user, password, token, lambda name: self.token(name))
+            if known_to is None or not has_sasl
+            else known_to.login(user, password, token, lambda name: self.token(name))
         )
         has_tls = at.security_protocol.endswith("SSL")
         return client_config(family, at.bootstrap_servers, tls=has_tls, ca=ca, client=client, login=login)
@@ -348,7 +362,7 @@ class Server(Faults):
 
         Raises ValueError for a malformed line, or without an authorizer; OSError if they cannot be stored.
         """
-        lines = _acl_lines(acls) or []
+        lines = acl_lines(acls) or []
         self.acls()
         self._inner.set_acls(lines)
 
@@ -633,67 +647,5 @@ class Server(Faults):
         return set(self._inner.member_ids())
 
 
-def _checked(
-    settings: Mapping[str, Setting] | None, listen: str, clock: VirtualClock | None, nodes: int
-) -> dict[str, str]:
-    """Return the settings as texts."""
-    if not isinstance(settings, Mapping | None):
-        raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
-    written = {name: _written(value) for name, value in (settings or {}).items()}
-    if clock is not None and not isinstance(clock, VirtualClock):
-        raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
-    # What is within may still be more than there can be.
-    whole(nodes, "nodes", 1, wanted="give 1 to 1000")
-    if written.get("listeners") and listen != LISTEN:
-        raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
-    return written
-
-
-def _written(value: Setting) -> str:
-    """A setting as Kafka's own files write it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def _by_id(nodes: Iterable[tuple[int, str, int]]) -> dict[int, str]:
     return {node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, host, port in nodes}
-
-
-def addresses_in(settings: Mapping[str, str]) -> list[str]:
-    """HOST:PORT of every listener in these settings, for a throw-away certificate. The server checks them."""
-    listed = ",".join(settings.get(name, "") for name in ("listeners", "advertised.listeners"))
-    return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
-
-
-def _kept(durability: object, journal: bool | str | os.PathLike[str], data: object, *limits: int | None) -> Any:
-    if durability not in ("fsync", "os"):
-        raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
-    for limit in limits:
-        if limit is not None and not 0 < limit < 1 << 62:
-            raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
-    if journal is True and data is None:
-        raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
-    return (None if journal is True else Path(journal), *limits) if journal else None
-
-
-def _acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:
-    """The lines of ACLs, or of a file of them."""
-    if isinstance(acls, os.PathLike):
-        return Path(acls).read_text("utf-8").splitlines()
-    if isinstance(acls, str):
-        raise TypeError(f"acls is {acls!r}: give a list of lines, or a pathlib.Path")
-    return None if acls is None else list(acls)
-
-
-def _access(
-    tls: bool | Tls | None,
-    sasl: str | Sequence[str] | None,
-    users: Mapping[str, str] | str | os.PathLike[str] | None,
-    tokens: tuple[TokenIssuer | None, str | os.PathLike[str] | None, bool],
-    *addresses: str | None,
-) -> Access:
-    """Who may connect. Imported by those who want it, too."""
-    from rota.security import Access, tls_of
-
-    return Access(tls_of(tls, *addresses), sasl, users, *tokens)

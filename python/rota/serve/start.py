@@ -17,7 +17,8 @@ from rota.clock import VirtualClock
 from rota.cluster.access import ACCESS, ATTEMPT_MS, PEER_ACCESS, access_of, check_scheme, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, UNREACHABLE, fail
-from rota.server import KEYS_URL, LISTEN, addresses_in
+from rota.server import KEYS_URL
+from rota.server_arguments import LISTEN, addresses_in
 
 if TYPE_CHECKING:
     from rota.http.listener import Opening

@@ -1,0 +1,140 @@
+"""The arguments of `rota.Server`, checked before anything is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rota import _rota
+from rota.arguments import whole
+from rota.clock import VirtualClock
+from rota.cluster import EngineAccess, PeerAccess
+
+if TYPE_CHECKING:
+    from rota.security import Access, Tls
+    from rota.tokens import TokenIssuer
+
+    Setting = str | int | bool
+
+LISTEN = "127.0.0.1:0"
+
+_PATH = (str, os.PathLike)
+_FLAG = ((bool,), "give True or False")
+_LIMIT = ((int, type(None)), "give a whole number, or None")
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "listen": ((str,), "give HOST:PORT"),
+    "advertise": ((str, type(None)), "give HOST:PORT, or None"),
+    "settings": ((Mapping, type(None)), "give a mapping of Kafka names to values"),
+    "clock": ((VirtualClock, type(None)), "give a rota.VirtualClock"),
+    "data": ((*_PATH, type(None)), "give the path of a directory, or None"),
+    "take_over": _FLAG,
+    "journal": ((bool, *_PATH), "give True, or the path of a directory"),
+    "journal_retention_bytes": _LIMIT,
+    "journal_retention_ms": _LIMIT,
+    "http": ((str, type(None)), "give HOST:PORT, :PORT or https://HOST:PORT, or None"),
+    "http_token": ((str, Sequence), "give a token, or a list of tokens"),
+    "allow_anonymous_http": _FLAG,
+    "sasl": ((str, Sequence, type(None)), "give a mechanism, or a list of mechanisms"),
+    "users": ((Mapping, *_PATH, type(None)), "give passwords by user name, or the path of a users file"),
+    "allow_plaintext_passwords": _FLAG,
+    "acls": ((Iterable, os.PathLike, type(None)), "give a list of lines, or a pathlib.Path"),
+    "allow_unsecured_tokens": _FLAG,
+    "jwks_ca": ((*_PATH, type(None)), "give the path of a PEM file, or None"),
+    "engine": ((_rota.MemoryEngine, str, type(None)), "give a rota.MemoryEngine, or the URL of an engine"),
+    "node_id": ((int, type(None)), "give a whole number, or None"),
+    "ttl_ms": ((int,), "give a whole number"),
+    "engine_access": ((EngineAccess, type(None)), "give a rota.EngineAccess"),
+    "peer_access": ((PeerAccess, type(None)), "give a rota.PeerAccess"),
+}
+"""The types of the arguments, and what an error says to give instead.
+
+`trace`, `tls`, `tokens`, `durability` and `reads` are checked where they are used.
+"""
+
+
+def check_types(given: Mapping[str, Any]) -> None:
+    """Raise TypeError for the first argument of a wrong type, with its name and value."""
+    # The server says how many nodes there can be.
+    whole(given["nodes"], "nodes", 1, wanted="give 1 to 1000")
+    for name, (kinds, wanted) in KINDS.items():
+        value = given[name]
+        # No text of `bytes` is meant for any of them, though `bytes` is a sequence.
+        if not isinstance(value, kinds) or isinstance(value, bytes | bytearray):
+            raise TypeError(f"{name} is {value!r}: {wanted}")
+
+
+def settings_as_texts(settings: Mapping[str, Setting] | None, listen: str) -> dict[str, str]:
+    """Return the settings as texts."""
+    written = {name: _written(value) for name, value in (settings or {}).items()}
+    if written.get("listeners") and listen != LISTEN:
+        raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
+    return written
+
+
+def _written(value: Setting) -> str:
+    """A setting as Kafka's own files write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def addresses_in(settings: Mapping[str, str]) -> list[str]:
+    """HOST:PORT of every listener in these settings, for a throw-away certificate. The server checks them."""
+    listed = ",".join(settings.get(name, "") for name in ("listeners", "advertised.listeners"))
+    return [found for listener in listed.split(",") if (found := listener.partition("://")[2].strip())]
+
+
+def data_arguments(
+    data: str | os.PathLike[str] | None, durability: str, take_over: bool
+) -> tuple[Path, bool, bool] | None:
+    """What the compiled server gets of the data directory."""
+    if durability not in ("fsync", "os"):
+        raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
+    if data is None:
+        return None
+    # An empty path is that of the working directory, which nobody means.
+    if not os.fspath(data):
+        raise ValueError(f"data is {data!r}: give the path of a directory, or None")
+    return Path(data), durability == "fsync", take_over
+
+
+def journal_arguments(
+    journal: bool | str | os.PathLike[str], has_data: bool, *retention: int | None
+) -> tuple[Path | None, int | None, int | None] | None:
+    """What the compiled server gets of the journal: its directory (None for the data directory), and its limits."""
+    for limit in retention:
+        if limit is not None and not 0 < limit < 1 << 62:
+            raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
+    if journal is True and not has_data:
+        raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
+    size_bytes, age_ms = retention
+    return (None if journal is True else Path(journal), size_bytes, age_ms) if journal else None
+
+
+def acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:
+    """The lines of ACLs, or of a file of them."""
+    if isinstance(acls, os.PathLike):
+        return Path(acls).read_text("utf-8").splitlines()
+    if isinstance(acls, str):
+        raise TypeError(f"acls is {acls!r}: give a list of lines, or a pathlib.Path")
+    return None if acls is None else list(acls)
+
+
+def access(
+    tls: bool | Tls | None,
+    sasl: str | Sequence[str] | None,
+    users: Mapping[str, str] | str | os.PathLike[str] | None,
+    tokens: tuple[TokenIssuer | None, str | os.PathLike[str] | None, bool],
+    *addresses: str | None,
+) -> Access:
+    """Who may connect. Imported by those who want it, too."""
+    from rota.security import Access, tls_of
+
+    if tokens[0] is not None:
+        from rota.tokens import TokenIssuer
+
+        if not isinstance(tokens[0], TokenIssuer):
+            raise TypeError(f"tokens is {tokens[0]!r}: give a rota.TokenIssuer")
+    return Access(tls_of(tls, *addresses), sasl, users, *tokens)
