@@ -155,7 +155,7 @@ test: ## everything, in this order: build, linters, Rust tests, Python tests
 differential: wheel ## core against model, 1,000,000 steps of each protocol with the release build (STEPS=..., SEED=...)
 	$(PYTHON) -m venv build/differential
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
+	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --jobs $(WORKERS)
 
 planted: develop ## plant bugs in a copy of the core, run each engine on each, write docs/generated/planted*.md (an hour)
 	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)

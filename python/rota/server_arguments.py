@@ -94,7 +94,7 @@ def data_arguments(
         raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
     if data is None:
         return None
-    # An empty path is that of the working directory, which nobody means.
+    # pathlib takes an empty path for the working directory.
     if not os.fspath(data):
         raise ValueError(f"data is {data!r}: give the path of a directory, or None")
     return Path(data), durability == "fsync", take_over
