@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -30,8 +31,18 @@ ALONE = {"assign", "checks", "coordinator", "protocol", "wire"}
 SECOND_TRIES_MAX = 3
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     processes.prepare()
+    if not hasattr(config, "workerinput"):
+        _give_children_a_folder(config)
+
+
+def _give_children_a_folder(config: pytest.Config) -> None:
+    """What a killed process leaves in its temporary directory goes with the session. pytest's own folders stay."""
+    tempfile.gettempdir()  # and is known from now on
+    folder = tempfile.TemporaryDirectory(prefix="rota-tests-", ignore_cleanup_errors=True)
+    os.environ |= {"TMPDIR": folder.name, "SPARK_LOCAL_DIRS": folder.name}
+    config.add_cleanup(folder.cleanup)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -64,8 +64,8 @@ def test_every_invariant_is_in_the_table_with_its_owner() -> None:
 
 
 @shown("specification", "arithmetic")
-def test_a_bug_in_the_specification_refutes_it(row: Row) -> None:
-    """tests/checks/test_spec_classic.py plants each, with `make long`, and compares `killed.json`."""
+def test_a_bug_in_the_specification_is_listed_as_what_refutes_it(row: Row) -> None:
+    """tests/checks/test_spec_classic.py plants it, with `make long` at the latest, and compares `killed.json`."""
     assert row.says in killed()[row.bug]
     assert row.looks == "arithmetic" or row.says.partition(":")[0] == row.id
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import rota
+
 Seen = TypeVar("Seen")
 
 LOOK_EVERY_S = 0.02
@@ -26,3 +28,8 @@ def eventually(look: Callable[[], Seen], within_s: float, what: str, detail: Cal
             more = f"\n{detail()}" if detail is not None else ""
             raise AssertionError(f"not within {within_s:g} s: {what}; seen last: {seen!r}{more}")
         time.sleep(LOOK_EVERY_S)
+
+
+def until_it_waits(server: rota.Server, requests: int = 1) -> None:
+    """Until so many requests wait for their answer."""
+    eventually(lambda: server._inner.load()[1] >= requests, 10, f"{requests} requests wait")

@@ -55,7 +55,7 @@ def processes_of(demo: subprocess.Popen[str]) -> list[int]:
         for path in Path("/proc").glob("[0-9]*/stat")
         if path.read_text().rpartition(")")[2].split()[1] == str(demo.pid)
     ]
-    return [pid for pid in children if re.search(r"etcd|serve", Path(f"/proc/{pid}/cmdline").read_text())]
+    return [pid for pid in children if re.search(r"etcd|serve|demo.consumer", Path(f"/proc/{pid}/cmdline").read_text())]
 
 
 def runs(pid: int) -> bool:

@@ -148,10 +148,9 @@ def test_a_member_whose_client_is_gone_is_named_with_the_time_to_advance() -> No
         member = missing.memberid()
         ends.enter_context(server.pause(member))
         server.rebalance(GROUP)
-        began = time.monotonic()
+        # The limit of the test is below this timeout.
         with pytest.raises(TimeoutError) as stuck:
             server.wait_until_stable(GROUP, timeout=3_600)
-        assert time.monotonic() - began < 3_600
         assert f"the group waits for {member}" in str(stuck.value)
         assert "ends in 10,000 ms: call clock.advance(10_000)" in str(stuck.value)
         clock.advance(10_000)

@@ -10,7 +10,7 @@ import rota
 from harness import peer
 from harness.peer import FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED, NOT_COORDINATOR, Member, Nodes
 from harness.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Reader
-from tests.clients.eventually import eventually
+from tests.clients.eventually import until_it_waits
 from tests.journaled import journaled
 from tests.server.messages import delete_topic, deleted
 
@@ -28,11 +28,6 @@ def offset_of(nodes: Nodes, group: str = "g", partition: int = 0) -> int:
     error, offsets = peer.fetched(nodes.at(group).ask(peer.fetch(group, [partition])))
     assert error == NONE
     return offsets[partition]
-
-
-def until_it_waits(server: rota.Server, requests: int = 1) -> None:
-    """Until so many requests wait for their answer."""
-    eventually(lambda: server._inner.load()[1] >= requests, 10, f"{requests} requests wait")
 
 
 def test_members_generation_and_offsets_are_as_they_were_and_the_old_node_knows_nothing(nodes: Nodes) -> None:

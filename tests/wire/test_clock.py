@@ -8,6 +8,7 @@ import pytest
 
 import rota
 from harness.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, Reader, heartbeat, join
+from tests.clients.eventually import until_it_waits
 
 from .conftest import SETTINGS
 from .test_offsets import commit, committed
@@ -42,9 +43,12 @@ def member(address: Address, clock: rota.VirtualClock) -> Member:
     return Member(address, "g", until_the_join_is_parked_and_answered)
 
 
-def test_the_initial_delay_waits_for_the_clock(address: Address, clock: rota.VirtualClock) -> None:
+def test_the_initial_delay_waits_for_the_clock(
+    rota_server: rota.Server, address: Address, clock: rota.VirtualClock
+) -> None:
     with Connection(address) as connection:
         connection.send(join("g"))
+        until_it_waits(rota_server)
         assert connection.is_silent(0.2)
         clock.advance(2_999)
         assert connection.is_silent(0.1)
@@ -104,7 +108,7 @@ def test_an_append_that_is_held_too_long_is_answered_when_its_deadline_comes(
     rota_server.hold_appends()
     with Connection(address) as connection:
         connection.send(commit("g", {"orders": [0]}))
-        assert connection.is_silent(0.1)
+        until_it_waits(rota_server)
         clock.advance(5_000)
         answer = Reader(connection.receive())
         answer.i32()

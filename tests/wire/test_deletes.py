@@ -18,6 +18,7 @@ from harness.raw import (
     string,
     varint,
 )
+from tests.clients.eventually import until_it_waits
 
 from .test_offsets import commit, committed
 
@@ -93,6 +94,7 @@ def test_a_deletion_waits_for_the_log_and_says_when_it_failed(rota_server: rota.
         assert rota_server.groups() == ["g"]
         rota_server.hold_appends()
         connection.send(delete(["g"]))
+        until_it_waits(rota_server)
         assert connection.is_silent(0.2)
         rota_server.release_appends()
         answer = Reader(connection.receive())

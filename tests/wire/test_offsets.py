@@ -6,6 +6,7 @@ import pytest
 
 import rota
 from harness.raw import OFFSET_COMMIT, OFFSET_FETCH, Connection, Reader, compact, frame, i16, i32, i64, string, varint
+from tests.clients.eventually import until_it_waits
 
 Address = tuple[str, int]
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -89,6 +90,7 @@ def test_a_commit_waits_for_the_log(rota_server: rota.Server, address: Address) 
     rota_server.hold_appends()
     with Connection(address) as connection:
         connection.send(commit("g", {"orders": [0]}))
+        until_it_waits(rota_server)
         assert connection.is_silent(0.2)
         rota_server.release_appends()
         assert connection.receive()[-6:] == i32(0) + i16(0)

@@ -24,14 +24,16 @@ from harness.raw import (
     string,
     sync,
 )
+from tests.clients.eventually import until_it_waits
 
 Address = tuple[str, int]
 PATIENCE_S = 20
 
 
-def test_what_comes_behind_a_parked_join_waits_for_its_answer(address: Address) -> None:
+def test_what_comes_behind_a_parked_join_waits_for_its_answer(rota_server: rota.Server, address: Address) -> None:
     with Member(address, "g") as first, Connection(address) as second:
         second.send(join("g") + frame(API_VERSIONS, 0, correlation=8))
+        until_it_waits(rota_server)
         assert second.is_silent(0.3)
         assert first.heartbeat() == REBALANCE_IN_PROGRESS
         first.connection.send(join("g", first.member_id))
@@ -68,21 +70,23 @@ def test_requests_behind_a_parked_one_are_handled_though_the_client_has_closed(a
             assert time.monotonic() < until
 
 
-def test_a_client_that_has_only_stopped_sending_still_gets_its_answers(address: Address) -> None:
+def test_a_client_that_has_only_stopped_sending_still_gets_its_answers(
+    rota_server: rota.Server, address: Address
+) -> None:
     with Member(address, "g") as first, Connection(address) as second:
         second.send(join("g") + heartbeat("elsewhere", "m", 0, correlation=8))
         second.socket.shutdown(socket.SHUT_WR)
-        assert second.is_silent(0.1)
+        until_it_waits(rota_server)
         assert first.connection.ask(join("g", first.member_id)).i16() == NONE
         assert second.receive()[:6] == i32(7) + i16(NONE)
         assert second.receive() == i32(8) + i16(UNKNOWN_MEMBER_ID)
         assert second.ends()
 
 
-def test_answers_to_others_do_not_wait_for_a_parked_request(address: Address) -> None:
+def test_answers_to_others_do_not_wait_for_a_parked_request(rota_server: rota.Server, address: Address) -> None:
     with Member(address, "g") as first, Connection(address) as parked, Connection(address) as other:
         parked.send(join("g"))
-        assert parked.is_silent(0.1)
+        until_it_waits(rota_server)
         assert other.ask(heartbeat("elsewhere", "m", 0)).i16() == UNKNOWN_MEMBER_ID
         assert first.heartbeat() == REBALANCE_IN_PROGRESS
 
@@ -90,30 +94,32 @@ def test_answers_to_others_do_not_wait_for_a_parked_request(address: Address) ->
 def test_a_parked_request_is_answered_when_the_server_stops(rota_server: rota.Server, address: Address) -> None:
     with Member(address, "g"), Connection(address) as parked:
         parked.send(join("g"))
-        assert parked.is_silent(0.2)
+        until_it_waits(rota_server)
         rota_server.stop()
         answer = parked.receive()
         assert answer[:6] == i32(7) + (16).to_bytes(2, "big")
         assert parked.ends()
 
 
-def test_two_joins_of_one_member_on_one_connection_get_the_same_answer(address: Address) -> None:
+def test_two_joins_of_one_member_on_one_connection_get_the_same_answer(
+    rota_server: rota.Server, address: Address
+) -> None:
     with Member(address, "g") as first, Connection(address) as other:
         other.send(join("g"))
-        assert other.is_silent(0.1)
+        until_it_waits(rota_server)
         first.connection.send(join("g", first.member_id) * 2)
         one, two = first.connection.receive(), first.connection.receive()
         assert one == two
 
 
-def test_the_leader_syncs_for_a_follower_on_another_connection(address: Address) -> None:
+def test_the_leader_syncs_for_a_follower_on_another_connection(rota_server: rota.Server, address: Address) -> None:
     with Member(address, "g") as first, Connection(address) as follower:
         follower.send(join("g"))
-        assert follower.is_silent(0.1)
+        until_it_waits(rota_server)
         assert first.connection.ask(join("g", first.member_id)).i16() == NONE
         follower_id = member_of(follower.receive())
         follower.send(sync("g", follower_id, 2))
-        assert follower.is_silent(0.1)
+        until_it_waits(rota_server)
         plan = {first.member_id: b"mine", follower_id: b"yours"}
         assert first.connection.ask(sync("g", first.member_id, 2, plan)).data[2:] == i32(4) + b"mine"
         assert follower.receive()[6:] == i32(5) + b"yours"
