@@ -100,6 +100,7 @@ test-rust: ## the Rust tests; there are none in documentation, and clippy builds
 
 long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks, tables (an hour or two)
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
+	ROTA_DAMAGE=many ROTA_HISTORIES=2000 cargo test --quiet -p rota-core --test damaged_snapshots --test wheel
 	ROTA_WALKS=1000 cargo test --quiet --profile long -p rota-sim --test consumers
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m '' tests/checks

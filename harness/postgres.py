@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -20,6 +22,7 @@ from harness.small_disk import SmallDisk
 USER = "postgres"
 READY_WITHIN_S = 60.0
 SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=100")
+INITIALIZED = ("--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8", "--locale", "C")
 TABLES_MB, WAL_MB = 96, 64
 SMALL_SETTINGS = ("min_wal_size=2MB", "max_wal_size=16MB", "wal_keep_size=16MB")
 """The log has room beside them, until something fills it."""
@@ -44,6 +47,23 @@ def program(name: str, *words: str) -> list[str]:
     assert folder is not None
     as_user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--"] if os.geteuid() == 0 else []
     return [*as_user, str(folder / name), *words]
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a program to its end."""
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    assert ended.returncode == 0, ended.stderr
+
+
+@functools.cache
+def initialized() -> Path:
+    """A directory that initdb has made. A copy of it takes a tenth of the time."""
+    folder = Path(tempfile.mkdtemp(prefix="rota-postgres-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if os.geteuid() == 0:
+        shutil.chown(folder, USER, USER)
+    run(program("initdb", *INITIALIZED, "-D", str(folder / "data")))
+    return folder / "data"
 
 
 class Postgres:
@@ -109,12 +129,11 @@ class Postgres:
             of = f"host=127.0.0.1 port={self._by} user={USER} application_name={self.name}"
             words = ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync", "-d", of]
             command = program("pg_basebackup", *words, *self._places())
+        elif self.wal is not None:
+            command = program("initdb", *INITIALIZED, "--wal-segsize", "1", *self._places())
         else:
-            words = ["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8", "--locale", "C"]
-            words += ["--wal-segsize", "1"] if self.wal else []
-            command = program("initdb", *words, *self._places())
-        made = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-        assert made.returncode == 0, made.stderr
+            command = ["cp", "-a", str(initialized()), str(self._data)]
+        run(command)
 
     def _places(self) -> list[str]:
         """Where initdb and pg_basebackup put it."""

@@ -41,6 +41,7 @@ def _give_children_a_folder(config: pytest.Config) -> None:
     """What a killed process leaves in its temporary directory goes with the session. pytest's own folders stay."""
     tempfile.gettempdir()  # and is known from now on
     folder = tempfile.TemporaryDirectory(prefix="rota-tests-", ignore_cleanup_errors=True)
+    Path(folder.name).chmod(0o755)  # PostgreSQL runs as another user
     os.environ |= {"TMPDIR": folder.name, "SPARK_LOCAL_DIRS": folder.name}
     config.add_cleanup(folder.cleanup)
 

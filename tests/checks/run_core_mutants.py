@@ -29,7 +29,7 @@ from tests.checks.tidy import ROOT
 COPY, OUT = ROOT / "build/mutants/copy", ROOT / "build/mutants"
 PACKAGE = COPY / "python"
 # Less chance in what these tests try: they run once for each mutant that they reach.
-LESS = {"ROTA_WALKS": "10", "ROTA_HISTORIES": "20", "ROTA_DAMAGE": "few", "RUST_BACKTRACE": "0"}
+LESS = {"ROTA_WALKS": "10", "ROTA_HISTORIES": "20", "RUST_BACKTRACE": "0"}
 # Of processor time, which says the same on a busy machine; of the clock this many times as much, for what waits.
 LIMIT_FACTOR, LIMIT_LEAST_S, WAITS_FACTOR = 10, 10, 20
 ROUNDS_MAX = 30

@@ -11,7 +11,7 @@ from tests.checks import planted_build
 from tests.checks.planting import ENGINE, bugs_of, one_of_each, planted
 
 # One worker builds what it runs.
-pytestmark = [pytest.mark.xdist_group("planted-engine"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(1800)]
 
 BROKEN = re.compile(r"^(\w+): (E\d) is broken: ", re.MULTILINE)
 BUGS = {bug.id: bug for bug in bugs_of(ENGINE)}

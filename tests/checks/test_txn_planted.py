@@ -14,7 +14,7 @@ from tests.checks.planted_txn import found_in
 from tests.checks.planting import TXN, bugs_of, one_of_each, planted
 
 # One worker builds what it runs.
-pytestmark = [pytest.mark.xdist_group("planted-txn"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(1800)]
 
 BROKEN = re.compile(r"^(\w+): (T\d|S): ", re.MULTILINE)
 BUGS = {bug.id: bug for bug in bugs_of(TXN)}

@@ -20,6 +20,7 @@ from tests.commands.interrupted import CASES, ENDS_WITHIN_S, Case, interrupt, na
 
 SEED = int(os.environ.get("ROTA_SEED", "0"))
 """Of the moments: `make interrupts` goes through many."""
+READS_WORLDS = "{worlds}"
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,16 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulate(tmp_path_factory.mktemp("journal"))
 
 
+def tried(at: int, case: Case) -> Any:
+    """One worker runs all that read the worlds, and makes them."""
+    marks = [pytest.mark.xdist_group("interrupted worlds")] if READS_WORLDS in case.words else []
+    return pytest.param(case, id=f"{name_of(case)} {at}", marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=[f"{name_of(case)} {at}" for at, case in enumerate(CASES)])
-def test_ctrl_c_ends_it(case: Case, tmp_path: Path, worlds: Path) -> None:
+@pytest.mark.parametrize("case", [tried(at, case) for at, case in enumerate(CASES)])
+def test_ctrl_c_ends_it(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    worlds = request.getfixturevalue("worlds") if READS_WORLDS in case.words else tmp_path
     for seed in range(SEED, SEED + 10):
         directory = tmp_path / str(seed)
         directory.mkdir()

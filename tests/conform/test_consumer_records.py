@@ -20,6 +20,8 @@ from tests.conform.consumer_records import (
     sessions,
 )
 
+# One worker plays them.
+pytestmark = pytest.mark.xdist_group("consumer records")
 TOLD = recorded()
 #: Bytes of a value whose arrays and strings are empty, and a place in every value that is no time and no length.
 EMPTY, IN_VALUE = bytes(40), 5

@@ -1,6 +1,6 @@
 //! A snapshot with a changed byte is refused, or is a coordinator that goes on: it never panics.
 //!
-//! `ROTA_DAMAGE=all` tries every other value of every byte, `few` two; by default the likeliest to hurt.
+//! `ROTA_DAMAGE=all` tries every other value of every byte, `many` those that are likeliest to hurt; by default two.
 
 #[expect(dead_code, reason = "the walks use the rest of the world")]
 mod walk;
@@ -19,8 +19,8 @@ const EVENTS: usize = 50;
 fn changes() -> Vec<u8> {
     match std::env::var("ROTA_DAMAGE").as_deref() {
         Ok("all") => (1..=255).collect(),
-        Ok("few") => vec![1, 128],
-        _ => vec![1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 252, 254, 255],
+        Ok("many") => vec![1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 252, 254, 255],
+        _ => vec![1, 128],
     }
 }
 
