@@ -85,7 +85,6 @@ impl Coordinator {
             session: None,
             owes_sync: false,
             is_new: false,
-            parked: None,
             ..self.members[*member].clone()
         };
         ClassicImage::of(group, group.joined.values().map(bare).collect(), group.state == State::Stable)
