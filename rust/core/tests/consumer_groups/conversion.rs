@@ -5,7 +5,7 @@ use rota_core::{
     Config, ErrorCode, Record, Request,
     consumer_group::config::{ConsumerConfig, Migration},
     explain::Rebalance,
-    request::{JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
+    request::{DeleteGroup, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
 };
 
 use crate::{
@@ -333,6 +333,32 @@ fn an_upgrade_that_was_not_stored_leaves_the_classic_group() {
     assert_eq!(sync(&mut g, "B", None, 2), "[foo:345]");
     g.coordinator.check_invariants().unwrap();
     assert_eq!(g.send(&join("m1", FOO)), "3 []");
+}
+
+#[test]
+fn a_commit_in_flight_is_stored_when_the_group_is_upgraded() {
+    let mut g = scene(settings(0), PAIR);
+    let committing = g.submit(Request::OffsetCommit(commit_by(8, "A", 2)));
+    let joining = g.begin(&join("m1", FOO));
+    g.settle();
+    assert_eq!((&*g.effects.answers[&committing], &*g.effects.answers[&joining]), ("0", "3 []"));
+    let offsets: Vec<_> =
+        g.coordinator.offsets().map(|(group_id, topic, at, offset)| (&**group_id, &**topic, at, offset)).collect();
+    assert_eq!(offsets, [("g", "foo", 0, 1)]);
+    g.coordinator.check_invariants().unwrap();
+}
+
+#[test]
+fn a_consumer_joins_a_group_that_is_being_deleted_after_its_end() {
+    for log in [[stored()], [classic_group(&[])]] {
+        let mut g = Scene::from_log(settings(0), &log);
+        let deleting = g.submit(Request::DeleteGroup(DeleteGroup { group_id: Some("g") }));
+        let joining = g.begin(&join("m1", FOO));
+        g.settle();
+        assert_eq!((&*g.effects.answers[&deleting], &*g.effects.answers[&joining]), ("0", "2 [foo:012345]"));
+        assert_eq!(g.coordinator.offsets().count(), 0);
+        g.coordinator.check_invariants().unwrap();
+    }
 }
 
 /// A commit of another group, for partition 0 of foo.
