@@ -60,6 +60,12 @@ pub(crate) fn identity(seed: u64) -> Identity {
 }
 
 impl Member {
+    /// Iterates over the partitions that a consumer member holds, by topic id, with those that the application still gives
+    /// up.
+    pub fn held(&self) -> impl Iterator<Item = &(u128, i32)> {
+        self.consumer.held.iter()
+    }
+
     /// Whether the member is in its group, as far as it knows.
     pub(crate) fn has_epoch(&self) -> bool {
         self.identity.generation > 0
