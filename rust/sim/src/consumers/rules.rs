@@ -313,14 +313,14 @@ pub fn is_unchanged(old: &ConsumerGroup, new: Option<&ConsumerGroup>) -> Holds {
     }
 }
 
-/// C14: a conversion keeps epochs, members and what they own. The member that joins with it may get more already. `None`:
-/// there were no members.
+/// C14: a conversion keeps epochs, members and what they own. The member that joins with it may get more already; what
+/// members own of topics that the coordinator does not know has no name in a classic group. `None`: there were no members.
 pub fn converted(
     classic: &Projection,
     consumer: &ConsumerGroup,
     is_up: bool,
     joins: Option<&str>,
-    ids: TopicIds<'_>,
+    (ids, is_known): (TopicIds<'_>, &dyn Fn(u128) -> bool),
 ) -> Option<Holds> {
     if classic.members.is_empty() || consumer.is_empty() {
         return None;
@@ -345,7 +345,7 @@ pub fn converted(
         let given = assigned(&member.assignment, ids);
         let part: Partitions = match &other.current {
             Some(current) if is_up => owned(current),
-            _ => other.target.iter().flatten().copied().collect(),
+            _ => other.target.iter().flatten().filter(|(topic, _)| is_known(*topic)).copied().collect(),
         };
         if given != part && !(is_up && given.is_superset(&part)) {
             return Some(Err(format!("{} had {given:?}, and has {part:?}", member.member_id)));

@@ -42,6 +42,7 @@ impl Fleet {
             Kind::Delay => self.hold_up(seat, node, for_ms),
             Kind::Growth => self.grow(whence),
             Kind::Creation => self.create_topic(whence),
+            Kind::Deletion => self.delete_topic(whence, for_ms),
             Kind::Drift => self.drift(node, whom, for_ms),
             _ => self.strike_process(fault, seat),
         }
@@ -87,17 +88,6 @@ impl Fleet {
         }
     }
 
-    fn grow(&mut self, at: usize) {
-        let place = at % self.topics.len();
-        if let Some((name, topic)) = self.topics.iter_mut().nth(place) {
-            topic.partitions += 1 + (at / 7 % 2) as i32;
-            self.grown_ms.insert(name.clone(), self.now_ms);
-            let name = name.clone();
-            self.topic_changed(&name);
-        }
-        self.effective(Kind::Growth);
-    }
-
     /// Makes a clock up to 5 % faster or slower, and moves its wall time by up to an hour.
     fn drift(&mut self, node: usize, whom: usize, for_ms: u64) {
         let drift_ppm = (whom as i64 * 7_919) % 50_000 * if for_ms.is_multiple_of(2) { 1 } else { -1 };
@@ -117,6 +107,7 @@ impl Fleet {
             engine.heal();
         }
         self.accept_loss();
+        self.recreate_topics();
         self.held_up.clear();
         for node in 0..self.nodes.len() {
             self.restart_node(node);

@@ -16,6 +16,7 @@ use super::{
     ledger::Owner,
     promises::Waiting,
     protocols::{self, Roll},
+    topics::Known,
     wires::{Use, WireId},
 };
 
@@ -49,6 +50,8 @@ pub struct Seat {
     pub heard: Option<RequestId>,
     /// The life of the group when the member joined.
     group_life: u32,
+    /// The topics of the coordinator that answered the last SyncGroup.
+    synced: Known,
     pub crash_loop: Option<CrashLoop>,
 }
 
@@ -82,6 +85,7 @@ impl Seat {
             rejoined: None,
             heard: None,
             group_life: 0,
+            synced: Known::new(),
             crash_loop: None,
         }
     }
@@ -226,6 +230,10 @@ impl Fleet {
             seat.rejoined = Some((to.place.epoch, *generation));
             seat.group_life = life;
         }
+        if matches!(answer, Answer::SyncGroup { error: ErrorCode::None, .. }) && seat.life == wire.life {
+            // A member of the classic protocol knows no ids.
+            seat.synced.clone_from(&self.nodes[to.place.node].topics[to.place.partition]);
+        }
         if let (
             Request::ConsumerGroupHeartbeat(heartbeat),
             Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, .. },
@@ -291,6 +299,18 @@ impl Fleet {
         self.seats[seat].reads.retain(|partition| !partitions.contains(partition));
     }
 
+    /// Returns the ids of the topics that a process has partitions of.
+    fn topic_ids_of(&self, seat: usize) -> BTreeMap<Arc<str>, u128> {
+        let one = &self.seats[seat];
+        match one.member.as_ref().filter(|_| one.is_consumer) {
+            Some(member) => {
+                let named = |(id, _): &(u128, i32)| Some((self.topics.name(*id)?.clone(), *id));
+                member.held().filter_map(named).collect()
+            }
+            None => one.synced.iter().map(|(name, (id, _))| (name.clone(), *id)).collect(),
+        }
+    }
+
     fn take(&mut self, seat: usize, generation: i32, added: &[Partition], all: &[Partition]) {
         let group = self.shape.seats[self.seats[seat].shape].group;
         let cooperative = self.shape.groups[group].is_cooperative();
@@ -304,7 +324,8 @@ impl Fleet {
             (one.life == life).then_some(Owner { process, instance_id, rejoined, life: one.group_life })
         };
         let plan_epoch = plan_epoch.filter(|_| !self.seats[seat].is_consumer);
-        let found = ledger.assigned(to, generation, (added, all), plan_epoch, others, self.now_ms);
+        let ids = self.topic_ids_of(seat);
+        let found = ledger.assigned(to, generation, (added, all, &ids), plan_epoch, others, self.now_ms);
         self.ledgers[group] = ledger;
         if let Err((id, words)) = found {
             self.violated(id, words);

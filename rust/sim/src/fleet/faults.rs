@@ -53,6 +53,7 @@ impl Kind {
         match self {
             Kind::Roll => shape.groups.iter().any(|group| group.roll != Roll::Never),
             Kind::SlowApply | Kind::Creation => shape.is_newer(),
+            Kind::Deletion => shape.is_newer() && !shape.engine,
             // Of a log whose owner is decided from outside.
             Kind::Zombie | Kind::LoadFails | Kind::Compaction | Kind::LogSlow | Kind::LogFails => !shape.engine,
             _ => !self.is_of_engine() || shape.engine,
@@ -104,6 +105,7 @@ kinds! {
     Roll = "roll", "a process closes its member and starts again with the other protocol (worlds with both)";
     SlowApply = "slow-apply", "applications take long to handle their notices (the newer protocol)";
     Creation = "creation", "a topic is created that patterns may match (the newer protocol)";
+    Deletion = "deletion", "a topic is deleted, and sometimes created again under a new id (the newer protocol, not --cluster)";
     EngineSilent = "engine-silent", "nothing passes between a node and the engine, or nothing in one direction (--cluster)";
     EngineUnknown = "engine-unknown", "requests of a node to the engine are lost, or their answers: their outcome is unknown (--cluster)";
     EngineSlow = "engine-slow", "requests of a node come late, some after another node has fenced it (--cluster)";

@@ -23,6 +23,7 @@ use super::{
     log::{AppendNumber, Effects},
     promises::Waiting,
     protocols,
+    topics::Known,
 };
 use crate::consumers::rules::{self, Holds};
 
@@ -67,7 +68,7 @@ pub struct Watched {
 
 /// What a step needs to know besides the group before and after it.
 struct Scene<'a> {
-    topics: &'a BTreeMap<Arc<str>, (u128, i32)>,
+    topics: &'a Known,
     /// The request, if it was handled at once, and the error with which it was answered at once.
     request: Option<(&'a Request, Option<ErrorCode>)>,
     now_ms: u64,
@@ -226,9 +227,9 @@ impl Guard {
     }
 
     /// Checks the answer to a request.
-    fn check_answer(&mut self, ticket: Ticket, to: &Waiting, answer: &Answer, ids: rules::TopicIds<'_>) {
+    fn check_answer(&mut self, ticket: Ticket, to: &Waiting, answer: &Answer, topics: &Known) {
         let expected = self.expected.remove(&ticket);
-        let (id, epoch, shown) = match (&*to.asked.body, answer) {
+        let (id, epoch, mut shown) = match (&*to.asked.body, answer) {
             (
                 Request::ConsumerGroupHeartbeat(heartbeat),
                 Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, epoch, assignment, .. },
@@ -246,7 +247,10 @@ impl Guard {
             (
                 Request::SyncGroup { generation, member_id, .. },
                 Answer::SyncGroup { error: ErrorCode::None, assignment, .. },
-            ) => (member_id, *generation, Some(rules::assigned(assignment, ids))),
+            ) => {
+                let ids = |name: &str| topics.get(name).map_or(0, |of| of.0);
+                (member_id, *generation, Some(rules::assigned(assignment, &ids)))
+            }
             _ => return,
         };
         if let Some(expected) = expected {
@@ -259,9 +263,20 @@ impl Guard {
             return;
         }
         let stored = self.stored.member(id);
+        if matches!(answer, Answer::SyncGroup { .. })
+            && let (Some(shown), Some(current)) = (&mut shown, stored.and_then(|stored| stored.current.as_ref()))
+        {
+            // An assignment by name leaves topics out that are gone.
+            shown.extend(current.assigned.keys().filter(|(topic, _)| !is_known(topics, *topic)));
+        }
         let holds = rules::durable_before_told(stored, id, epoch, shown.as_ref());
         self.check("C9", holds);
     }
+}
+
+/// Whether a coordinator knows a topic of this id.
+fn is_known(topics: &Known, topic: u128) -> bool {
+    topics.values().any(|(id, _)| *id == topic)
 }
 
 /// The error of an answer that has one.
@@ -279,7 +294,7 @@ pub(super) fn error_of(answer: &Answer) -> ErrorCode {
 }
 
 /// Whose partitions a request reports, and which.
-fn report_of(body: &Request, topics: &BTreeMap<Arc<str>, (u128, i32)>) -> Option<(String, Partitions)> {
+fn report_of(body: &Request, topics: &Known) -> Option<(String, Partitions)> {
     match body {
         Request::ConsumerGroupHeartbeat(heartbeat) => {
             let owned = heartbeat.owned.as_ref()?.iter();
@@ -397,7 +412,8 @@ impl Fleet {
             };
             if let Some((classic, group, is_up, may)) = change {
                 if !watched.is_setback {
-                    let converted = rules::converted(classic, group, is_up, joins, &ids);
+                    let is_known = |topic: u128| is_known(scene.topics, topic);
+                    let converted = rules::converted(classic, group, is_up, joins, (&ids, &is_known));
                     if converted.is_some() {
                         guard.check("C14", rules::ensure(may, || format!("{migration:?}, and the group changed over")));
                     }
@@ -426,9 +442,9 @@ impl Fleet {
             return;
         }
         self.note_heard(to, answer);
-        let Fleet { guards, topic_ids, .. } = self;
-        let ids = |name: &str| topic_ids.get(name).copied().unwrap_or(0);
-        guards[to.asked.group].check_answer(ticket, to, answer, &ids);
+        let Fleet { guards, nodes, .. } = self;
+        let topics = &nodes[to.place.node].topics[to.place.partition];
+        guards[to.asked.group].check_answer(ticket, to, answer, topics);
         self.take_violation(to.asked.group);
     }
 

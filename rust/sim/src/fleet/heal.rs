@@ -11,6 +11,7 @@ use rota_member::{Partition, State};
 
 use super::{
     Fleet,
+    ledger::Held,
     promises::Waiting,
     protocols::Roll,
     shape::{APPEND_MS, METADATA_MS, REQUEST_MS, Shape},
@@ -144,13 +145,23 @@ impl Fleet {
                 let (state, generation) = (member.state(), member.generation());
                 return Some(format!("{} is {state:?} in generation {generation}", seat.name()));
             }
-            for (topic, known) in self.topics.iter().filter(|(topic, _)| self.wants(at, topic)) {
+            for (topic, known) in self.topics.by_name.iter().filter(|(topic, _)| self.wants(at, topic)) {
                 wanted.extend((0..known.partitions).map(|index| (Partition::new(topic.clone(), index), 0)));
             }
         }
-        for (partition, (seat, _), _) in ledger.held() {
+        for Held { partition, process: (seat, _), generation, topic_id } in ledger.held() {
+            let name = self.seats[seat].name();
             if !self.wants(seat, &partition.topic) {
-                return Some(format!("{} reads {partition}, which it does not want", self.seats[seat].name()));
+                return Some(format!("{name} reads {partition}, which it does not want"));
+            }
+            if !self.topics.has(partition) {
+                if self.consumer_group(group).is_none() && self.is_forgotten(group, generation, partition) {
+                    continue;
+                }
+                return Some(format!("{name} reads {partition}, which does not exist"));
+            }
+            if self.seats[seat].is_consumer && topic_id != self.topics.id(&partition.topic) {
+                return Some(format!("{name} reads {partition} of a topic that was deleted"));
             }
             *wanted.entry(partition.clone()).or_default() += 1;
         }
@@ -180,10 +191,10 @@ impl Fleet {
 
     /// Whether a partition is of a member that does not know it (docs/simulate.md).
     fn is_unheard(&self, group: usize, consumers: &ConsumerGroup, partition: &Partition) -> bool {
-        let Some(topic_id) = self.topic_ids.get(&partition.topic) else { return false };
+        let topic_id = self.topics.id(&partition.topic);
         self.guards[group].unheard.iter().any(|member_id| {
             let current = consumers.member(member_id).and_then(|member| member.current.as_ref());
-            current.is_some_and(|current| current.assigned.contains_key(&(*topic_id, partition.index)))
+            current.is_some_and(|current| current.assigned.contains_key(&(topic_id, partition.index)))
         })
     }
 
@@ -193,19 +204,19 @@ impl Fleet {
     /// has made a classic group of a Stable consumer group: no member knows that it leads, also if one returns with another
     /// subscription.
     fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
-        let grown_ms = self.grown_ms.get(&partition.topic);
+        let changed_ms = self.topics.changed_ms.get(&partition.topic);
         if let Some((of, since_ms)) = self.guards[group].unled
             && of == generation
             && (self.promises.was_resubscribed(group)
-                || grown_ms.is_some_and(|grown_ms| *grown_ms + SLOWLY_LEARNT_MS >= since_ms))
+                || changed_ms.is_some_and(|changed_ms| *changed_ms + SLOWLY_LEARNT_MS >= since_ms))
         {
             return true;
         }
         let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
         let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
-        let grew_unseen = grown_ms.is_some_and(|grown_ms| known_ms.contains(grown_ms));
+        let changed_unseen = changed_ms.is_some_and(|changed_ms| known_ms.contains(changed_ms));
         let may_be_unplanned = self.shape.groups[group].is_cooperative() || self.promises.was_resubscribed(group);
-        grew_unseen || may_be_unplanned && !self.ledgers[group].was_told_in(generation, partition)
+        changed_unseen || may_be_unplanned && !self.ledgers[group].was_told_in(generation, partition)
     }
 
     /// Checks that no request waits in vain, and that everything acknowledged is present.

@@ -1,6 +1,9 @@
 //! Records who reads what, from the processes' own assignments, independently of the coordinators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use rota_member::Partition;
 
@@ -14,6 +17,8 @@ pub type Process = (usize, u32);
 struct Hold {
     /// The last generation that assigned it.
     generation: i32,
+    /// The id of its topic: one that is created again is another topic. 0: no coordinator knows topics.
+    topic_id: u128,
     /// The life of the group: a deleted group starts again.
     life: u32,
     since_ms: u64,
@@ -41,6 +46,17 @@ pub struct Owner<'a> {
     pub life: u32,
 }
 
+/// What an assignment says: what is new, everything, and the ids of the topics.
+pub type Assigned<'a> = (&'a [Partition], &'a [Partition], &'a BTreeMap<Arc<str>, u128>);
+
+/// A process reads a partition.
+pub struct Held<'a> {
+    pub partition: &'a Partition,
+    pub process: Process,
+    pub generation: i32,
+    pub topic_id: u128,
+}
+
 /// The ownerships in one group.
 #[derive(Default)]
 pub struct Ledger {
@@ -66,17 +82,19 @@ impl Ledger {
         &mut self,
         to: Owner<'_>,
         generation: i32,
-        (added, all): (&[Partition], &[Partition]),
+        (added, all, ids): Assigned<'_>,
         plan_epoch: Option<u32>,
         others: impl Fn(Process) -> Option<Owner<'a>>,
         now_ms: u64,
     ) -> Result<(), Broken> {
         for partition in all {
             self.told.insert(partition.clone(), generation);
+            let topic_id = ids.get(&partition.topic).copied().unwrap_or(0);
             let held = self.holds.entry(partition.clone()).or_default();
             self.assigned += 1;
             self.handed_over += u64::from(plan_epoch.is_some() && added.contains(partition));
-            for (process, hold) in held.iter().filter(|(process, _)| **process != to.process) {
+            let is_same = |hold: &Hold| hold.topic_id == topic_id;
+            for (process, hold) in held.iter().filter(|(process, hold)| **process != to.process && is_same(hold)) {
                 let Some(other) = others(*process) else { continue };
                 // A process that took over an instance reads what its predecessor, which may not know yet, had.
                 if other.instance_id.is_some() && other.instance_id == to.instance_id {
@@ -91,7 +109,8 @@ impl Ledger {
                     return Err(("S27", words()));
                 }
             }
-            let now_held = Hold { generation, life: to.life, since_ms: now_ms, is_ending: false, is_stale: false };
+            let now_held =
+                Hold { generation, topic_id, life: to.life, since_ms: now_ms, is_ending: false, is_stale: false };
             let before = held.insert(to.process, now_held);
             if let Some(before) = before {
                 self.owned.push(before.owned(to.process, partition, now_ms));
@@ -127,12 +146,12 @@ impl Ledger {
         }
     }
 
-    /// Returns what each process holds that has been a member ever since, by its name.
-    pub fn holders<N>(&self, name: impl Fn(usize) -> N) -> Vec<(N, BTreeSet<&Partition>)> {
-        let mut holders: BTreeMap<Process, BTreeSet<&Partition>> = BTreeMap::new();
+    /// Returns what each process holds that has been a member ever since, by its name, with topic ids.
+    pub fn holders<N>(&self, name: impl Fn(usize) -> N) -> Vec<(N, BTreeSet<(&Partition, u128)>)> {
+        let mut holders: BTreeMap<Process, BTreeSet<(&Partition, u128)>> = BTreeMap::new();
         for (partition, held) in &self.holds {
-            for (process, _) in held.iter().filter(|(_, hold)| !hold.is_stale) {
-                holders.entry(*process).or_default().insert(partition);
+            for (process, hold) in held.iter().filter(|(_, hold)| !hold.is_stale) {
+                holders.entry(*process).or_default().insert((partition, hold.topic_id));
             }
         }
         holders.into_iter().map(|((seat, _), held)| (name(seat), held)).collect()
@@ -176,15 +195,18 @@ impl Ledger {
         [("ownership", self.assigned), ("S27", self.handed_over)]
     }
 
-    /// Iterates over current ownerships: partition, process and generation.
-    pub fn held(&self) -> impl Iterator<Item = (&Partition, Process, i32)> {
+    /// Iterates over current ownerships.
+    pub fn held(&self) -> impl Iterator<Item = Held<'_>> {
         self.holds.iter().flat_map(|(partition, held)| {
-            held.iter().map(move |(process, hold)| (partition, *process, hold.generation))
+            held.iter().map(move |(process, hold)| {
+                let Hold { generation, topic_id, .. } = *hold;
+                Held { partition, process: *process, generation, topic_id }
+            })
         })
     }
 
     /// Returns the generations with ownerships.
     pub fn generations(&self) -> BTreeSet<i32> {
-        self.held().map(|(_, _, generation)| generation).collect()
+        self.held().map(|held| held.generation).collect()
     }
 }

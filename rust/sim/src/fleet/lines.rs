@@ -48,6 +48,7 @@ impl Fleet {
                 (core(*node, *partition), "learn", format!("n{}", self.holder(*partition)))
             }
             Happening::Topic { node, name } => (format!("n{node}"), "topic", name.to_string()),
+            Happening::Recreate { name } => ("*".to_owned(), "recreate", name.to_string()),
             Happening::Turn { node, .. } => (format!("n{node}"), "turn", String::new()),
             Happening::Call { node, call, request, .. } => {
                 let twin = if call.is_none() { " again" } else { "" };

@@ -416,6 +416,11 @@ impl Log {
         debug_assert!(read.is_ok(), "one slice has everything");
     }
 
+    /// The number of the next append.
+    pub fn next_number(&self) -> AppendNumber {
+        AppendNumber(self.next)
+    }
+
     /// Whether the log durably has a group.
     pub fn has_group(&self, group_id: &str, now_ms: u64) -> bool {
         let found = self.newest(now_ms, |_, record| match record {

@@ -5,7 +5,7 @@
 //! text for each. After the chaos everything heals, and every group has to settle within a bound (L5).
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
-//! (members and applications), [`chaos`] (what each fault does), [`engine`] (partitions shared over an engine),
+//! (members and applications), [`chaos`] (what each fault does), [`topics`] (what nodes know of topics), [`engine`] (partitions shared over an engine),
 //! [`returns`] (an engine that goes back); [`promises`] looks at every answer, [`ledger`] at what
 //! processes were assigned; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
 //! from outside. [`journal`] is for those who want to look for themselves.
@@ -37,6 +37,7 @@ mod sessions;
 pub mod shape;
 mod snapshots;
 pub mod timeline;
+mod topics;
 mod wires;
 
 use std::{
@@ -47,7 +48,7 @@ use std::{
 
 use rota_core::Ticket;
 use rota_engine::{CallId, Outcome, View};
-use rota_member::{Answer, Request, RequestId, TopicMetadata};
+use rota_member::{Answer, Request, RequestId};
 
 use crate::dice::Rng;
 use clients::Seat;
@@ -67,6 +68,7 @@ use sessions::Sessions;
 use shape::Shape;
 use snapshots::Content;
 use timeline::{Life, Timeline};
+use topics::Topics;
 use wires::{Wire, WireId};
 
 pub use journal::Entry;
@@ -181,6 +183,7 @@ enum Happening {
     Unload { node: usize, partition: usize, epoch: u32 },
     Learn { node: usize, partition: usize },
     Topic { node: usize, name: Arc<str> },
+    Recreate { name: Arc<str> },
     Turn { node: usize, life: u32 },
     Call { node: usize, life: u32, call: Option<CallId>, request: Arc<rota_engine::Request> },
     CallEnds { node: usize, life: u32, call: CallId, outcome: Box<Outcome> },
@@ -203,11 +206,7 @@ struct Fleet {
     planted: Option<Planted>,
     faults: Vec<Fault>,
     queue: Queue<Happening>,
-    topics: BTreeMap<Arc<str>, TopicMetadata>,
-    /// The id of each topic.
-    topic_ids: BTreeMap<Arc<str>, u128>,
-    /// Time of the last growth of each topic.
-    grown_ms: BTreeMap<Arc<str>, u64>,
+    topics: Topics,
     nodes: Vec<Node>,
     logs: Vec<Log>,
     /// `None`: the owners of partitions are decided from outside.
@@ -284,9 +283,7 @@ impl Fleet {
             planted: options.planted,
             faults,
             queue: Queue::default(),
-            topics: shape.topics.clone(),
-            topic_ids: shape.topics.keys().enumerate().map(|(at, name)| (name.clone(), at as u128 + 1)).collect(),
-            grown_ms: BTreeMap::new(),
+            topics: Topics::new(&shape.topics),
             nodes: (0..shape.nodes).map(|_| Node::new(&shape, owners.clone())).collect(),
             logs: owners.iter().map(|_| Log::default()).collect(),
             engine: shape.engine.then(|| Engine::new(shape.nodes)),
@@ -417,6 +414,7 @@ impl Fleet {
             Happening::Loaded { node, life, partition, epoch } => self.loaded(node, life, partition, epoch),
             Happening::Unload { node, partition, epoch } => self.unload(node, partition, epoch),
             Happening::Topic { node, name } => self.learn_topic(node, &name),
+            Happening::Recreate { name } => self.recreate_topic(&name),
             Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.holder(partition),
             Happening::Turn { node, life } => {
                 if self.nodes[node].life == life {

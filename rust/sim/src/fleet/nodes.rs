@@ -1,6 +1,6 @@
 //! Nodes: real coordinators with their own clocks, and partitions that move.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use rota_core::{Coordinator, ErrorCode, Now, Phase, SelfCheck, Ticket};
 use rota_journal::{Event, Firing};
@@ -13,6 +13,7 @@ use super::{
     log::{AppendNumber, Described, Effects, InFlight},
     promises::{Asked, Place, Waiting},
     shape::{APPEND_MS, Shape, WORLD_BEGINS_WALL_MS},
+    topics::{Known, Topics},
     wires::{WireId, member_node},
 };
 use crate::bridge;
@@ -65,7 +66,11 @@ pub struct Node {
     /// After how many returns of the engine each coordinator began.
     pub eras: Vec<u32>,
     /// The topics that each coordinator knows: their ids and sizes.
-    pub topics: Vec<BTreeMap<Arc<str>, (u128, i32)>>,
+    pub topics: Vec<Known>,
+    /// The topics that the node itself knows.
+    pub known: Known,
+    /// Topics that were deleted while a coordinator loaded.
+    pub deleted: Vec<Vec<Arc<str>>>,
     /// Owners of the partitions, as the node knows them.
     pub view: Vec<usize>,
 }
@@ -86,7 +91,9 @@ impl Node {
             cores: (0..shape.partitions).map(|partition| unowned(shape, partition)).collect(),
             wake_ms: vec![u64::MAX; shape.partitions as usize],
             eras: vec![0; shape.partitions as usize],
-            topics: vec![BTreeMap::new(); shape.partitions as usize],
+            topics: vec![Known::new(); shape.partitions as usize],
+            known: Topics::new(&shape.topics).all_known(),
+            deleted: vec![Vec::new(); shape.partitions as usize],
             view,
         }
     }
@@ -94,20 +101,24 @@ impl Node {
 
 impl Fleet {
     /// Handles a request.
-    pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
+    pub(super) fn serve(&mut self, wire: WireId, request: RequestId, mut body: Box<Request>) {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
         // Only new clients have an instance id, or must ask for a member id.
         let is_new_client = self.seats[seat].instance_id.is_some() || self.seats[seat].crash_loop.is_some();
         let version = if is_new_client { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
+        let refused = self.refuse_unknown(node, &mut body);
+        if matches!(&*body, Request::OffsetCommit { offsets, .. } if offsets.is_empty()) {
+            return self.reply(wire, request, Answer::OffsetCommit(refused));
+        }
         let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
             let answer = match &*body {
                 Request::FindCoordinator { group_id } => {
                     let partition = self.shape.partition_of(group_id);
                     Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition])))
                 }
-                Request::TopicNames { ids } => Answer::TopicNames(self.names_of(ids)),
-                _ => Answer::Metadata(self.topics.clone()),
+                Request::TopicNames { ids } => Answer::TopicNames(self.topics.names_of(ids)),
+                _ => Answer::Metadata(self.topics.by_name.clone()),
             };
             return self.reply(wire, request, answer);
         };
@@ -121,7 +132,8 @@ impl Fleet {
         let asked = Asked { group, group_id: self.shape.groups[group].id.clone(), body, since_ms: self.now_ms };
         self.sessions.asked(&asked.body, group);
         self.crowd.asked(&asked.body);
-        let waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
+        let mut waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
+        waiting.refused = refused;
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
         let entropy = u128::from(ticket.0).wrapping_mul(SPREAD);
@@ -220,6 +232,7 @@ impl Fleet {
             None => answer,
         };
         self.guard_answer(ticket, &waiting, &answer);
+        let answer = waiting.complete(answer);
         self.reply(wire, request, answer);
         self.queue.push(self.now_ms, Happening::ReadOn { wire });
     }
@@ -354,6 +367,7 @@ impl Fleet {
         self.nodes[node].cores[partition] = core;
         self.nodes[node].wake_ms[partition] = u64::MAX;
         self.nodes[node].topics[partition].clear();
+        self.nodes[node].deleted[partition].clear();
         self.tell(node, partition, &Event::Began { config: &config, partition: partition as u32, epoch });
         self.prepare(node, partition);
         self.learn(node, partition);
@@ -385,6 +399,7 @@ impl Fleet {
         }
         self.refold(partition);
         self.tell(node, partition, &Event::Loaded { state: &[] });
+        self.forget_topics(node, partition);
     }
 
     /// Informs nodes of a new owner: the owner at once, the others later.
@@ -470,6 +485,7 @@ impl Fleet {
             return;
         }
         self.nodes[node].view.clone_from(&self.owners);
+        self.nodes[node].known = self.topics.all_known();
         if self.engine.is_some() {
             return self.begin_turns(node);
         }

@@ -46,6 +46,8 @@ bugs! {
     PolicyIgnored = "policy-ignored", "groups change over whatever the policy says (newer protocol)";
     TopicsUnheard = "topics-unheard", "coordinators do not learn that topics grow or are created (newer protocol)";
     SubscriptionUnheard = "subscription-unheard", "a change of a subscription is lost (newer protocol)";
+    DeletionUnheard = "deletion-unheard", "coordinators do not learn that topics are deleted (newer protocol)";
+    OffsetsStay = "offsets-stay", "the offsets of deleted topics stay (newer protocol)";
     EngineWithoutFence = "engine-without-fence", "the engine takes what an earlier owner writes (--cluster)";
     SessionWithoutEnd = "session-without-end", "a node serves what it owned when its session is over (--cluster)";
     ReleasedIsServed = "released-is-served", "a node serves what it has released (--cluster)";

@@ -47,11 +47,22 @@ pub struct Waiting {
     reached: i32,
     /// For a fetch: the newest acknowledged commits when the request arrived, and their times.
     floors: Vec<Option<(AppendNumber, u64)>>,
+    /// For a commit: the answers for partitions that its node does not know, and of which the coordinator does not hear.
+    pub refused: Vec<(Partition, ErrorCode)>,
 }
 
 impl Waiting {
     pub fn new(wire: WireId, request: RequestId, place: Place, asked: Asked) -> Waiting {
-        Waiting { wire, request, place, asked, by_consumer_group: false, reached: 0, floors: Vec::new() }
+        let (floors, refused) = (Vec::new(), Vec::new());
+        Waiting { wire, request, place, asked, by_consumer_group: false, reached: 0, floors, refused }
+    }
+
+    /// Adds to an answer of a coordinator what its node has refused.
+    pub fn complete(&self, mut answer: Answer) -> Answer {
+        if let Answer::OffsetCommit(codes) = &mut answer {
+            codes.extend(self.refused.iter().cloned());
+        }
+        answer
     }
 }
 
@@ -60,6 +71,17 @@ type FoundOffset = (Partition, Result<Option<Offset>, ErrorCode>);
 
 /// A generation of a group in one incarnation of its coordinator.
 type Round = (usize, u32, i32);
+
+/// A coordinator hears that a topic is gone: what was committed before goes, and nothing else.
+#[derive(Clone, Copy)]
+pub struct Deletion {
+    /// The epoch of the coordinator.
+    pub epoch: u32,
+    /// Appends below this one have ended.
+    pub ended: AppendNumber,
+    /// The first append after it.
+    pub next: AppendNumber,
+}
 
 /// The answers of one generation.
 #[derive(Default)]
@@ -80,6 +102,10 @@ pub struct Promises {
     instances: BTreeMap<String, String>,
     /// The newest last. Earlier ones count if the engine goes back.
     acknowledged: BTreeMap<Committed, Vec<(AppendNumber, u64)>>,
+    /// The last deletion of a topic that the coordinator of a group heard of.
+    deletions: BTreeMap<(Arc<str>, Arc<str>), Deletion>,
+    /// Topics that were ever deleted, whether coordinators heard of that or not.
+    pub vanished: BTreeSet<Arc<str>>,
     /// The check of expiry, in worlds with retention.
     keeping: Option<Keeping>,
     /// Groups whose members have changed their subscription.
@@ -135,6 +161,21 @@ impl Promises {
         self.assignments.retain(|(of, _), _| *of != group);
         self.planned_ms.retain(|(of, _), _| *of != group);
         self.replaced_ms.retain(|(of, _), _| *of != group);
+    }
+
+    /// Records that the coordinator of a group hears that a topic is gone.
+    pub fn topic_deleted(&mut self, group_id: &Arc<str>, topic: &Arc<str>, deletion: Deletion) {
+        self.acknowledged.retain(|(group, name, _), _| group != group_id || name != topic);
+        self.deletions.insert((group_id.clone(), topic.clone()), deletion);
+    }
+
+    fn deletion(&self, (group_id, topic, _): &Committed) -> Option<Deletion> {
+        self.deletions.get(&(group_id.clone(), topic.clone())).copied()
+    }
+
+    /// Whether a commit went with its topic.
+    fn is_deleted(&self, what: &Committed, number: AppendNumber) -> bool {
+        self.deletion(what).is_some_and(|deletion| number < deletion.next)
     }
 
     /// Returns the number of known generations of a group.
@@ -234,6 +275,9 @@ impl Promises {
     }
 
     fn acknowledge(&mut self, what: Committed, commit: (AppendNumber, u64)) {
+        if self.is_deleted(&what, commit.0) {
+            return;
+        }
         let known = self.acknowledged.entry(what).or_default();
         if known.last().is_none_or(|last| *last < commit) {
             known.push(commit);
@@ -295,6 +339,14 @@ impl Promises {
             let Ok(found) = found else { continue };
             let what = committed(group_id, partition);
             let number = found.as_ref().and_then(|found| log.committed(&what, found.offset, now_ms));
+            let floor = floor.filter(|(number, _)| !self.is_deleted(&what, *number));
+            if let Some(deletion) = self.deletion(&what).filter(|deletion| deletion.epoch == to.place.epoch) {
+                self.look("S29");
+                if number.is_some_and(|number| number < deletion.ended) {
+                    let words = format!("{partition} of {group_id} is {found:?}, and the topic was deleted since");
+                    return broken("S29", words);
+                }
+            }
             if number >= floor.map(|(number, _)| number) && found.is_some() == number.is_some() {
                 continue;
             }
@@ -303,10 +355,12 @@ impl Promises {
                 return broken("S25", words);
             };
             self.acknowledged.remove(&what);
+            // No pattern keeps what is left of a topic that was deleted.
+            let was_deleted = self.vanished.contains(&partition.topic);
             // A topic that was created is read by members with patterns only.
             let is_unmatched = self.unmatched.contains(group) && partition.topic.ends_with(SUFFIX);
-            if !self.resubscribed.contains(group) && !is_unmatched {
-                let missing = Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
+            if !self.resubscribed.contains(group) && !is_unmatched && !was_deleted {
+                let missing = Missing { group: *group, acknowledged_ms, seen_ms: now_ms, words };
                 keeping.miss(missing);
             }
         }

@@ -1,15 +1,10 @@
 //! Worlds of the newer protocol: who speaks it, and how groups change over.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use rota_core::consumer_group::{
-    config::{ASSIGNORS, ConsumerConfig, Migration},
-    topics::TopicMetadata,
-};
-use rota_journal::Event;
+use rota_core::consumer_group::config::{ASSIGNORS, ConsumerConfig, Migration};
 
 use super::{
-    Fleet, Happening,
     faults::{Fault, Kind},
     shape::Shape,
 };
@@ -170,80 +165,5 @@ impl Shape {
             migration: newer.migration,
             ..usual
         }
-    }
-}
-
-impl Fleet {
-    /// Returns the id of a topic; 0: there is none.
-    pub(super) fn topic_id(&self, name: &str) -> u128 {
-        self.topic_ids.get(name).copied().unwrap_or(0)
-    }
-
-    /// Returns a topic as a coordinator knows it.
-    fn metadata_of(&self, name: &Arc<str>) -> TopicMetadata {
-        let partitions = self.topics.get(name).map_or(0, |topic| topic.partitions);
-        TopicMetadata { name: name.clone(), topic_id: self.topic_id(name), partitions, racks: Vec::new() }
-    }
-
-    /// Returns the names of topics by id.
-    pub(super) fn names_of(&self, ids: &[u128]) -> BTreeMap<u128, Arc<str>> {
-        let named = self.topic_ids.iter().filter(|(_, id)| ids.contains(id));
-        named.map(|(name, id)| (*id, name.clone())).collect()
-    }
-
-    /// Configures a coordinator that begins to load, and informs it of all topics.
-    pub(super) fn prepare(&mut self, node: usize, partition: usize) {
-        if !self.shape.is_newer() {
-            return;
-        }
-        let mut config = self.shape.consumer_config();
-        if self.planted == Some(super::Planted::PolicyIgnored) {
-            config.migration = Migration::Bidirectional;
-        }
-        self.tell(node, partition, &Event::Configured { config: &config });
-        let names: Vec<Arc<str>> = self.topics.keys().cloned().collect();
-        self.inform(node, partition, &names);
-    }
-
-    fn inform(&mut self, node: usize, partition: usize, names: &[Arc<str>]) {
-        let topics: Vec<TopicMetadata> = names.iter().map(|name| self.metadata_of(name)).collect();
-        let known = &mut self.nodes[node].topics[partition];
-        known.extend(topics.iter().map(|topic| (topic.name.clone(), (topic.topic_id, topic.partitions))));
-        self.tell(node, partition, &Event::TopicsChanged { topics: &topics });
-    }
-
-    /// Nodes learn of a change of a topic: each at another time.
-    pub(super) fn topic_changed(&mut self, name: &Arc<str>) {
-        if !self.shape.is_newer() || self.planted == Some(super::Planted::TopicsUnheard) {
-            return;
-        }
-        for node in 0..self.nodes.len() {
-            let at_ms = self.now_ms + self.dice.below(400) as u64;
-            self.queue.push(at_ms, Happening::Topic { node, name: name.clone() });
-        }
-    }
-
-    /// A node learns what a topic is now.
-    pub(super) fn learn_topic(&mut self, node: usize, name: &Arc<str>) {
-        for partition in 0..self.owners.len() {
-            if self.nodes[node].cores[partition].phase() != rota_core::Phase::Unloaded {
-                self.inform(node, partition, std::slice::from_ref(name));
-            }
-        }
-    }
-
-    /// Creates a topic whose name begins like that of another.
-    pub(super) fn create_topic(&mut self, at: usize) {
-        let place = at % self.topics.len();
-        let Some(name) = self.topics.keys().nth(place).map(|name| Arc::from(format!("{name}{SUFFIX}"))) else { return };
-        if self.topics.contains_key(&name) {
-            return;
-        }
-        let partitions = 1 + (at / 7 % 3) as i32;
-        self.topics.insert(name.clone(), rota_member::TopicMetadata { partitions, racks: Vec::new() });
-        self.topic_ids.insert(name.clone(), self.topic_ids.len() as u128 + 1);
-        self.grown_ms.insert(name.clone(), self.now_ms);
-        self.effective(Kind::Creation);
-        self.topic_changed(&name);
     }
 }
