@@ -27,6 +27,13 @@ enum Origin {
     Close,
 }
 
+impl Origin {
+    /// Whether the member commits by itself.
+    fn is_automatic(self) -> bool {
+        !matches!(self, Origin::Application(_))
+    }
+}
+
 #[derive(Clone, Debug)]
 enum What {
     Commit(Vec<(Partition, Offset)>),
@@ -81,6 +88,15 @@ impl Commits {
     pub fn forget(&mut self, partition: &Partition) {
         self.consumed.remove(partition);
     }
+
+    /// Leaves partitions with a newer offset out of the automatic commits in flight, which may be repeated.
+    fn supersede(&mut self, newer: &BTreeMap<Partition, Offset>) {
+        for work in self.works.iter_mut().filter(|work| work.who.is_automatic()) {
+            if let What::Commit(offsets) = &mut work.what {
+                offsets.retain(|(partition, _)| !newer.contains_key(partition));
+            }
+        }
+    }
 }
 
 impl Member {
@@ -129,11 +145,32 @@ impl Member {
         is_in || !self.subscription.is_group()
     }
 
+    /// Commits the consumed positions. The commit takes over what earlier automatic ones have not sent: their repetition
+    /// after it would overwrite newer offsets.
     fn commit_consumed(&mut self, who: Origin, timeout_ms: u32) {
-        if self.may_commit() && !self.commits.consumed.is_empty() {
-            let offsets = std::mem::take(&mut self.commits.consumed).into_iter().collect();
-            self.add(who, What::Commit(offsets), timeout_ms);
+        if !self.may_commit() {
+            return;
         }
+        let mut offsets = self.take_unsent();
+        offsets.append(&mut self.commits.consumed);
+        if !offsets.is_empty() {
+            self.commits.supersede(&offsets);
+            self.add(who, What::Commit(offsets.into_iter().collect()), timeout_ms);
+        }
+    }
+
+    /// Takes the offsets of the automatic commits that wait to be sent.
+    fn take_unsent(&mut self) -> BTreeMap<Partition, Offset> {
+        let is_unsent = |work: &mut Work| work.who.is_automatic() && work.request.is_none();
+        let unsent: Vec<Work> = self.commits.works.extract_if(.., is_unsent).collect();
+        let mut offsets = BTreeMap::new();
+        for work in unsent {
+            let What::Commit(unsent) = work.what else { continue };
+            // With the newer protocol, another member may have what this one held once (`refused_here`).
+            let stays = |partition: &Partition| !(self.config.is_consumer() && work.was_held) || self.holds(partition);
+            offsets.extend(unsent.into_iter().filter(|(partition, _)| stays(partition)));
+        }
+        offsets
     }
 
     /// Commits before a round, which waits as long as a rebalance may take.
@@ -151,7 +188,7 @@ impl Member {
             && !self.leaving.is_leaving()
             && !self.commits.consumed.is_empty()
             && self.may_commit()
-            && !self.commits.works.iter().any(|work| work.who == Origin::Clock)
+            && !self.commits.works.iter().any(|work| work.who.is_automatic())
     }
 
     pub(crate) fn next_commit(&self) -> Option<u64> {
@@ -174,6 +211,9 @@ impl Member {
             if work.deadline_ms <= self.now_ms {
                 let failure = Failure::TimedOut { api: work.what.api(), last: work.last };
                 self.end(at, Err(failure));
+            } else if work.request.is_none() && work.what.is_empty() {
+                // Newer commits have all its partitions.
+                self.end(at, Ok(Vec::new()));
             } else if work.request.is_none()
                 && let Some(failure) = self.refused_here(&self.commits.works[at])
             {
@@ -378,6 +418,13 @@ impl What {
         match self {
             What::Commit(_) => "OffsetCommit",
             What::Fetch(_) => "OffsetFetch",
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            What::Commit(offsets) => offsets.is_empty(),
+            What::Fetch(partitions) => partitions.is_empty(),
         }
     }
 }

@@ -1,0 +1,153 @@
+"""`rota.Member` without sockets: automatic commits that fail, are repeated, or meet newer ones."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal
+
+import pytest
+
+import rota
+from rota.member import Assign, Effect, MemberSettings, Offset, Revoke, Send
+from rota.protocol import ErrorCode
+
+INTERVAL_MS = 1_000
+COORDINATOR = {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 9092}
+TOPIC_ID = uuid.UUID(int=7)
+Protocol = Literal["classic", "consumer"]
+PROTOCOLS: list[Protocol] = ["classic", "consumer"]
+
+
+def sent(effects: list[Effect], api: str) -> list[Send]:
+    return [effect for effect in effects if isinstance(effect, Send) and effect.api == api]
+
+
+def committed(effects: list[Effect]) -> list[dict[int, int]]:
+    """The offsets of each commit, by partition."""
+    return [
+        {one["partition_index"]: one["offset"] for topic in send.fields["topics"] for one in topic["partitions"]}
+        for send in sent(effects, "OffsetCommit")
+    ]
+
+
+class Group:
+    """A coordinator, played by hand, and its only member, which holds partitions of `t`."""
+
+    def __init__(self, protocol: Protocol, partitions: int = 2, **settings: Any) -> None:
+        self.is_consumer = protocol == "consumer"
+        self.generation = 0
+        self.beats: list[Send] = []
+        self.member = rota.Member(
+            "readers",
+            MemberSettings(group_protocol=protocol, seed=1, auto_commit_interval_ms=INTERVAL_MS, **settings),
+        )
+        [find] = sent(self.member.subscribe(0, ["t"]), "FindCoordinator")
+        effects = self.member.answered(0, find.request, find.api, COORDINATOR)
+        self.let_in(0, effects, range(partitions))
+
+    def let_in(self, now_ms: int, effects: list[Effect], partitions: range) -> None:
+        """Answers until the application has handled its assignment."""
+        self.generation += 1
+        if self.is_consumer:
+            [beat] = sent(effects, "ConsumerGroupHeartbeat")
+            [names] = sent(self.beaten(now_ms, beat, partitions), "Metadata")
+            topics = [{"error_code": 0, "name": "t", "topic_id": TOPIC_ID}]
+            effects = self.member.answered(now_ms, names.request, "Metadata", {"topics": topics})
+        else:
+            [join] = sent(effects, "JoinGroup")
+            joined = {"generation": self.generation, "protocol_name": join.fields["protocols"][0]["name"]}
+            joined |= {"error_code": 0, "leader": "another", "member_id": "me", "members": []}
+            [sync] = sent(self.member.answered(now_ms, join.request, "JoinGroup", joined), "SyncGroup")
+            assignment = rota.protocol.encode_assignment(rota.protocol.Assignment([("t", list(partitions))]))
+            synced = {"error_code": 0, "assignment": assignment}
+            effects = self.member.answered(now_ms, sync.request, "SyncGroup", synced)
+        assert any(isinstance(effect, Assign) for effect in effects)
+        for beat in sent(self.member.done(now_ms), "ConsumerGroupHeartbeat"):
+            self.beaten(now_ms, beat)
+        self.member.poll(now_ms)
+
+    def beaten(self, now_ms: int, beat: Send, partitions: range | None = None) -> list[Effect]:
+        """Answers a heartbeat, with an assignment if there is one."""
+        answer: dict[str, Any] = {"error_code": 0, "member_epoch": self.generation, "heartbeat_interval_ms": 200}
+        answer["assignment"] = None
+        if partitions is not None:
+            answer["assignment"] = {"topic_partitions": [{"topic_id": TOPIC_ID, "partitions": list(partitions)}]}
+        return self.member.answered(now_ms, beat.request, beat.api, answer)
+
+    def reads(self, now_ms: int, offset: int, partition: int = 0) -> None:
+        assert not self.member.position(now_ms, ("t", partition), Offset(offset))
+
+    def answers(self, now_ms: int, commit: Send, error: ErrorCode = ErrorCode.NONE) -> list[Effect]:
+        """Answers all partitions of a commit."""
+        topics = [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partition_index": one["partition_index"], "error_code": int(error)} for one in topic["partitions"]
+                ],
+            }
+            for topic in commit.fields["topics"]
+        ]
+        return self.member.answered(now_ms, commit.request, commit.api, {"topics": topics})
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        effects = self.member.advance(now_ms)
+        self.beats += sent(effects, "ConsumerGroupHeartbeat")
+        return effects
+
+
+def loading(protocol: Protocol, **settings: Any) -> Group:
+    """Offset 5 of partition 0 waits: its commit met a coordinator that loads."""
+    group = Group(protocol, **settings)
+    group.reads(10, 5)
+    effects = group.advance(INTERVAL_MS + 100)
+    assert committed(effects) == [{0: 5}]
+    [commit] = sent(effects, "OffsetCommit")
+    assert not group.answers(INTERVAL_MS + 110, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return group
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_offset_that_waits_is_not_committed_after_a_newer_one(protocol: Protocol) -> None:
+    group = loading(protocol)
+    group.reads(1_120, 7)
+    effects = group.member.close(1_125)
+    assert committed(effects) == [{0: 7}]
+    [commit] = sent(effects, "OffsetCommit")
+    assert group.answers(1_130, commit) == [Revoke([("t", 0), ("t", 1)])]
+    assert not sent(group.advance(2_000), "OffsetCommit")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_offset_that_waits_is_committed_on_close_with_those_of_other_partitions(protocol: Protocol) -> None:
+    group = loading(protocol)
+    group.reads(1_120, 3, partition=1)
+    assert committed(group.member.close(1_125)) == [{0: 5, 1: 3}]
+    assert not sent(group.advance(2_000), "OffsetCommit")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_in_flight_is_repeated_without_what_a_newer_one_has(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    group.reads(10, 3, partition=1)
+    [older] = sent(group.advance(1_100), "OffsetCommit")
+    group.reads(1_110, 7)
+    [newer] = sent(group.member.close(1_120), "OffsetCommit")
+    assert not sent(group.answers(1_130, older, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "OffsetCommit")
+    assert not group.answers(1_140, newer), "the older one has not ended"
+    effects = group.advance(2_000)
+    assert committed(effects) == [{1: 3}]
+    [repeated] = sent(effects, "OffsetCommit")
+    assert group.answers(2_010, repeated) == [Revoke([("t", 0), ("t", 1)])]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_in_flight_ends_when_a_newer_one_has_all_of_it(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [older] = sent(group.advance(1_100), "OffsetCommit")
+    group.reads(1_110, 7)
+    [newer] = sent(group.member.close(1_120), "OffsetCommit")
+    assert not group.answers(1_130, older, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert group.answers(1_140, newer) == [Revoke([("t", 0), ("t", 1)])]
