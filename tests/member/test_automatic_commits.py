@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 import rota
-from rota.member import Assign, Effect, MemberSettings, Offset, Revoke, Send
+from rota.member import Assign, Effect, MemberSettings, Offset, Partition, Revoke, Send
 from rota.protocol import ErrorCode
 
 INTERVAL_MS = 1_000
@@ -28,6 +28,10 @@ def committed(effects: list[Effect]) -> list[dict[int, int]]:
         {one["partition_index"]: one["offset"] for topic in send.fields["topics"] for one in topic["partitions"]}
         for send in sent(effects, "OffsetCommit")
     ]
+
+
+def revoked(effects: list[Effect]) -> list[Partition]:
+    return [partition for effect in effects if isinstance(effect, Revoke) for partition in effect.partitions]
 
 
 class Group:
@@ -95,6 +99,13 @@ class Group:
         self.beats += sent(effects, "ConsumerGroupHeartbeat")
         return effects
 
+    def rebalances(self, now_ms: int, partitions: range) -> list[Effect]:
+        """Begins a rebalance; with the newer protocol the member shall hold these partitions."""
+        if not self.is_consumer:
+            return self.member.rejoin(now_ms, "a test")
+        self.generation += 1
+        return self.beaten(now_ms, self.beats.pop(), partitions)
+
 
 def loading(protocol: Protocol, **settings: Any) -> Group:
     """Offset 5 of partition 0 waits: its commit met a coordinator that loads."""
@@ -151,3 +162,47 @@ def test_a_commit_in_flight_ends_when_a_newer_one_has_all_of_it(protocol: Protoc
     [newer] = sent(group.member.close(1_120), "OffsetCommit")
     assert not group.answers(1_130, older, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert group.answers(1_140, newer) == [Revoke([("t", 0), ("t", 1)])]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rebalance_commits_an_offset_that_waits_before_it_revokes(protocol: Protocol) -> None:
+    group = loading(protocol)
+    effects = group.rebalances(1_120, range(1))
+    assert committed(effects) == [{0: 5}]
+    assert not revoked(effects)
+    [commit] = sent(effects, "OffsetCommit")
+    assert revoked(group.answers(1_130, commit))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rebalance_waits_for_a_commit_in_flight_as_long_as_a_rebalance_may_take(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.advance(1_100), "OffsetCommit")
+    assert not revoked(group.rebalances(1_120, range(1)))
+    assert not group.answers(1_130, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    effects = group.advance(41_130)
+    assert committed(effects) == [{0: 5}], "a commit of the interval would have been given up"
+    [commit] = sent(effects, "OffsetCommit")
+    assert revoked(group.answers(41_140, commit))
+
+
+@pytest.mark.parametrize("ends_by", ["the interval", "a close"])
+def test_what_the_commit_of_a_round_did_not_store_is_committed_if_the_member_keeps_it(ends_by: str) -> None:
+    group = Group("classic", strategies=["cooperative-sticky"])
+    group.reads(10, 5)
+    [commit] = sent(group.rebalances(20, range(2)), "OffsetCommit")
+    effects = group.answers(30, commit, ErrorCode.UNKNOWN_SERVER_ERROR)
+    group.let_in(40, effects, range(2))
+    again = group.member.close(50) if ends_by == "a close" else group.advance(40 + INTERVAL_MS)
+    assert committed(again) == [{0: 5}]
+
+
+def test_what_the_commit_of_a_reconciliation_did_not_store_is_committed_if_the_member_keeps_it() -> None:
+    group = Group("consumer")
+    group.advance(900)
+    group.reads(910, 5)
+    group.reads(910, 3, partition=1)
+    [commit] = sent(group.rebalances(920, range(1)), "OffsetCommit")
+    assert revoked(group.answers(930, commit, ErrorCode.UNKNOWN_SERVER_ERROR)) == [("t", 1)]
+    assert committed(group.advance(2_000)) == [{0: 5}]

@@ -69,9 +69,9 @@ impl Commits {
         !self.works.is_empty()
     }
 
-    /// Whether a rebalance waits for its commit.
+    /// Whether a rebalance waits for an automatic commit: its own, or one of before that is in flight.
     pub fn is_preparing(&self) -> bool {
-        self.works.iter().any(|work| work.who == Origin::Rebalance)
+        self.works.iter().any(|work| work.who.is_automatic())
     }
 
     /// Retries what was sent with a stale epoch: the member has another one now, or none.
@@ -101,12 +101,15 @@ impl Commits {
 
 impl Member {
     pub(crate) fn consumed(&mut self, partition: Partition, offset: Offset) {
-        let is_ours = match &self.subscription {
-            crate::Subscription::Manual(partitions) => partitions.contains(&partition),
-            _ => self.owned.contains(&partition),
-        };
-        if self.config.auto_commit_interval_ms.is_some() && is_ours {
+        if self.config.auto_commit_interval_ms.is_some() && self.reads(&partition) {
             self.commits.consumed.insert(partition, offset);
+        }
+    }
+
+    fn reads(&self, partition: &Partition) -> bool {
+        match &self.subscription {
+            crate::Subscription::Manual(partitions) => partitions.contains(partition),
+            _ => self.owned.contains(partition),
         }
     }
 
@@ -176,6 +179,10 @@ impl Member {
     /// Commits before a round, which waits as long as a rebalance may take.
     pub(crate) fn commit_before_rejoin(&mut self) {
         self.commit_consumed(Origin::Rebalance, self.config.max_poll_interval_ms);
+        let until_ms = self.now_ms + u64::from(self.config.max_poll_interval_ms);
+        for work in self.commits.works.iter_mut().filter(|work| work.who.is_automatic()) {
+            work.deadline_ms = work.deadline_ms.max(until_ms);
+        }
     }
 
     /// Commits before the member closes.
@@ -385,7 +392,8 @@ impl Member {
         self.end(at, result);
     }
 
-    /// Reports the result to its origin. An automatic commit that failed is repeated by the next one.
+    /// Reports the result to its origin. An automatic commit that failed is repeated by the next one, for what the member
+    /// still reads then.
     fn end(&mut self, at: usize, result: Result<Vec<(Partition, Option<Offset>)>, Failure>) {
         let work = self.commits.works.remove(at);
         match (work.who, work.what) {
@@ -394,9 +402,9 @@ impl Member {
                 self.tell(Notice::Committed { commit, result });
             }
             (Origin::Application(fetch), What::Fetch(_)) => self.tell(Notice::Fetched { fetch, result }),
-            (Origin::Clock, What::Commit(offsets)) if result.is_err() => {
+            (Origin::Clock | Origin::Rebalance, What::Commit(offsets)) if result.is_err() => {
                 for (partition, offset) in offsets {
-                    if self.owned.contains(&partition) {
+                    if self.reads(&partition) {
                         self.commits.consumed.entry(partition).or_insert(offset);
                     }
                 }
