@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -217,6 +218,32 @@ async def test_members_follow_their_coordinator_to_another_node(
                 assert coordinator is not None
                 assert coordinator[0] == node
                 assert first.member.generation == before, "a move is no rebalance"
+
+
+async def test_after_a_close_nothing_waits() -> None:
+    member = GroupMember("127.0.0.1:1", "g", ["t"])
+    await member.start()
+    await member.close()
+    async with asyncio.timeout(10):
+        for call in (member.commit({("t", 0): 1}), member.committed([("t", 0)])):
+            with pytest.raises(rota.MemberError, match="the member was closed first") as refused:
+                await call
+            assert refused.value.kind == "Closed"
+        for _ in range(2):
+            assert not [change async for change in member.assignments()]
+
+
+async def test_a_commit_that_is_refused_leaves_no_call_behind() -> None:
+    unhandled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    member = GroupMember("127.0.0.1:1", "g", ["t"])
+    await member.start()
+    with pytest.raises(OverflowError):
+        await member.commit({("t", 0): 2**63})
+    await member.close()
+    del member
+    gc.collect()
+    assert not unhandled
 
 
 @pytest.mark.parametrize("bootstrap_servers", ["", "localhost", "localhost:x", ":9092", "a:1,b", "a:70000"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.member import Assign, Closed, Effect, Failed, MemberSettings, Offset, Revoke, Send
+from rota.member import Assign, Closed, Committed, Effect, Failed, Fetched, MemberSettings, Offset, Revoke, Send
 
 NODE = (0, "127.0.0.1", 9092)
 COORDINATOR = {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 9092}
@@ -99,6 +99,24 @@ def test_a_close_revokes_waits_and_says_goodbye() -> None:
     assert member.answered(0, 3, "LeaveGroup", {"error_code": 25}) == [Closed()], "whatever the answer"
     assert member.is_closed
     assert member.next_deadline() is None
+
+
+def test_a_closed_member_answers_commits_and_fetches_at_once() -> None:
+    member = rota.Member("readers")
+    settle(member)
+    member.done(0)
+    member.close(0)
+    member.done(0)
+    assert member.answered(0, 3, "LeaveGroup", {"error_code": 0}) == [Closed()]
+    [committed] = member.commit(1, 8, {("t", 0): Offset(5)})
+    assert isinstance(committed, Committed)
+    [fetched] = member.fetch(1, 9, [("t", 0)])
+    assert isinstance(fetched, Fetched)
+    assert (committed.commit, fetched.fetch) == (8, 9)
+    for error in (committed.error, fetched.error):
+        assert error is not None
+        assert error.kind == "Closed"
+    assert not member.advance(2)
 
 
 def test_a_close_waits_for_the_application_without_being_woken_in_vain() -> None:

@@ -113,6 +113,7 @@ class GroupMember:
         self._next_call = 0
         self._is_owed = False
         self._is_closing = False
+        self._is_closed = False
         self._all: list[Partition] = []
         self._driver: Driver | None = None
         self._over: asyncio.Event = asyncio.Event()
@@ -159,7 +160,7 @@ class GroupMember:
 
         After an error the next iteration tries again.
         """
-        while True:
+        while not (self._is_closed and self._news.empty()):
             self._settle()
             self._do(self._member.poll)
             notice = await self._news.get()
@@ -212,14 +213,19 @@ class GroupMember:
         except TimeoutError:
             self._news.put_nowait(Closed())
         finally:
+            self._is_closed = True
             driver.close()
             for call in list(self._calls):
-                self._end_call(call, None, MemberError("Closed", None, "the member was closed first"))
+                self._end_call(call, None, _closed())
 
-    def _do(self, verb: Callable[..., list[Effect]], *arguments: Any) -> None:
+    def _started(self) -> Driver:
         if self._driver is None:
             raise RuntimeError("not started: use `async with`, or call `start`")
-        self._driver.take(verb(self._driver.now_ms(), *arguments))
+        return self._driver
+
+    def _do(self, verb: Callable[..., list[Effect]], *arguments: Any) -> None:
+        driver = self._started()
+        driver.take(verb(driver.now_ms(), *arguments))
 
     def _settle(self) -> None:
         """Report that the application has handled the last change."""
@@ -232,9 +238,14 @@ class GroupMember:
             asyncio.get_running_loop().call_soon(self._do, self._member.done)
 
     async def _call(self, verb: Callable[..., list[Effect]], what: Any) -> Any:
+        driver = self._started()
+        if self._is_closed:
+            raise _closed()
         self._next_call += 1
+        effects = verb(driver.now_ms(), self._next_call, what)
+        # The effects may have the result already.
         future = self._calls[self._next_call] = asyncio.get_running_loop().create_future()
-        self._do(verb, self._next_call, what)
+        driver.take(effects)
         return await future
 
     def _end_call(self, call: int, value: Any, error: MemberError | None) -> None:
@@ -292,6 +303,10 @@ class GroupMember:
                 return Change(kind, partitions, list(self._all), generation) if partitions else None
             case _:
                 return None
+
+
+def _closed() -> MemberError:
+    return MemberError("Closed", None, "the member was closed first")
 
 
 def _offset(at: Partition, offset: Any) -> Offset:

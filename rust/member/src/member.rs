@@ -133,7 +133,9 @@ impl Member {
     /// Handles an event at `now_ms` (monotonic). Adds the effects to `sink`, in order.
     pub fn handle(&mut self, now_ms: u64, event: Event, sink: &mut Vec<Effect>) {
         self.now_ms = self.now_ms.max(now_ms);
-        if !self.leaving.is_closed() {
+        if self.leaving.is_closed() {
+            self.refuse(event);
+        } else {
             self.take(event);
             self.drive();
         }
@@ -223,6 +225,15 @@ impl Member {
             Event::Answered { request, answer } => self.answered(request, answer),
             Event::Disconnected(to) => self.disconnected(&to),
             Event::Advance => {}
+        }
+    }
+
+    /// Answers the application after the close, which waits for nothing then. Other events are ignored.
+    fn refuse(&mut self, event: Event) {
+        match event {
+            Event::Commit { commit, .. } => self.tell(Notice::Committed { commit, result: Err(Failure::Closed) }),
+            Event::Fetch { fetch, .. } => self.tell(Notice::Fetched { fetch, result: Err(Failure::Closed) }),
+            _ => {}
         }
     }
 
