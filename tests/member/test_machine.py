@@ -101,6 +101,18 @@ def test_a_close_revokes_waits_and_says_goodbye() -> None:
     assert member.next_deadline() is None
 
 
+def test_a_close_while_the_application_gives_up_its_subscription_ends_the_member() -> None:
+    member = rota.Member("readers")
+    settle(member)
+    member.done(0)
+    assert member.unsubscribe(0) == [Revoke([("t", 0), ("t", 1)])]
+    assert not member.close(0)
+    [(api, _)] = sends(member.done(0))
+    assert api == "LeaveGroup"
+    assert member.answered(0, 3, "LeaveGroup", {"error_code": 0}) == [Closed()]
+    assert member.is_closed
+
+
 def test_a_closed_member_answers_commits_and_fetches_at_once() -> None:
     member = rota.Member("readers")
     settle(member)

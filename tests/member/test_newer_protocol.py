@@ -13,11 +13,12 @@ import pytest
 
 import rota
 from rota.aio import GroupMember, Roster
-from rota.member import MemberSettings
+from rota.member import Closed, MemberSettings, Revoke, Send
 from rota.protocol import ErrorCode
 from tests.journaled import journaled
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
+from .test_automatic_commits import Group
 from .test_group_member import NEWER, QUICK, Greedy, create
 
 
@@ -170,6 +171,17 @@ def test_only_members_of_the_classic_protocol_start_a_rebalance() -> None:
         member.rejoin(0, "because")
     with pytest.raises(ValueError, match="user_data needs group_protocol `classic`"):
         member.user_data(0, "range", b"")
+
+
+def test_a_close_while_the_application_gives_up_its_subscription_ends_the_member() -> None:
+    group = Group("consumer")
+    assert group.member.unsubscribe(10) == [Revoke([("t", 0), ("t", 1)])]
+    assert not group.member.close(20)
+    [leave] = group.member.done(30)
+    assert isinstance(leave, Send)
+    assert (leave.api, leave.fields["member_epoch"]) == ("ConsumerGroupHeartbeat", -1)
+    left = {"error_code": 0, "member_epoch": -1, "heartbeat_interval_ms": 0, "assignment": None}
+    assert group.member.answered(40, leave.request, leave.api, left) == [Closed()]
 
 
 def test_equal_seeds_give_equal_member_ids() -> None:

@@ -73,10 +73,18 @@ impl Member {
     }
 
     pub(crate) fn close(&mut self) {
-        if matches!(self.leaving.step, Step::Staying | Step::Unsubscribing) {
-            self.busy_since_ms = None;
-            self.commit_before_close();
-            self.leaving.step = Step::Committing { until_ms: self.now_ms + u64::from(self.config.api_timeout_ms) };
+        match self.leaving.step {
+            Step::Staying | Step::Unsubscribing => {
+                self.busy_since_ms = None;
+                self.commit_before_close();
+                self.leaving.step = Step::Committing { until_ms: self.now_ms + u64::from(self.config.api_timeout_ms) };
+            }
+            // The application gives up all partitions already.
+            Step::GivingUpSubscription => {
+                self.busy_since_ms = None;
+                self.leaving.step = Step::GivingUp;
+            }
+            Step::Committing { .. } | Step::GivingUp | Step::Leaving | Step::Closed => {}
         }
     }
 
