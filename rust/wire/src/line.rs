@@ -1,7 +1,8 @@
 //! One line about a message: names and values, as text or as JSON, of bounded length.
 //!
 //! Strings of clients are escaped. A line has no control characters, so it is one line and harmless in a terminal. A
-//! long line leaves out the rest, marks this, and closes every open structure.
+//! long line leaves out the rest, marks this, and closes every open structure. A name or element whose value could not be
+//! read is left out.
 
 use std::fmt::Write;
 
@@ -31,13 +32,15 @@ pub struct Line {
     cut: bool,
     /// Number of open structures that are left out.
     skipped: u32,
+    /// A name or element that has no value yet: the length before it, and whether its structure was empty.
+    begun: Option<(usize, bool)>,
 }
 
 impl Line {
     /// Creates an empty line. In JSON its object is open.
     pub fn new(layout: Layout) -> Line {
         let out = if layout == Layout::Json { "{".to_owned() } else { String::new() };
-        Line { out, layout, fresh: true, cut: false, skipped: 0 }
+        Line { out, layout, fresh: true, cut: false, skipped: 0, begun: None }
     }
 
     /// Returns the format of the line.
@@ -47,6 +50,7 @@ impl Line {
 
     /// Returns the whole line, without a line break.
     pub fn finish(mut self) -> String {
+        self.drop_begun();
         match (self.layout, self.cut) {
             (Layout::Text, true) => self.out.push_str(" (cut)"),
             (Layout::Text, false) => {}
@@ -58,15 +62,26 @@ impl Line {
 
     /// Adds text without escaping; the caller makes sure that it is harmless.
     pub fn literal(&mut self, text: &str) {
+        self.begun = None;
         self.out.push_str(text);
         self.fresh = text.is_empty();
     }
 
+    /// Drops a name or element without a value, which could not be read.
+    fn drop_begun(&mut self) {
+        if let Some((length, fresh)) = self.begun.take() {
+            self.out.truncate(length);
+            self.fresh = fresh;
+        }
+    }
+
     fn begin(&mut self, separator: &str) -> bool {
+        self.drop_begun();
         self.cut |= self.out.len() >= LINE_BYTES_MAX;
         if self.cut {
             return false;
         }
+        self.begun = Some((self.out.len(), self.fresh));
         if !self.fresh {
             self.out.push_str(separator);
         }
@@ -94,6 +109,7 @@ impl Line {
         if self.cut {
             self.skipped += 1;
         } else {
+            self.begun = None;
             self.out.push(bracket);
             self.fresh = true;
         }
@@ -101,6 +117,7 @@ impl Line {
 
     /// Closes a structure, `}` or `]`.
     pub fn close(&mut self, bracket: char) {
+        self.drop_begun();
         if self.skipped > 0 {
             self.skipped -= 1;
         } else {
@@ -112,6 +129,7 @@ impl Line {
     /// Adds a number, `true` or `false`.
     pub fn plain(&mut self, value: impl std::fmt::Display) {
         if !self.cut {
+            self.begun = None;
             // Writing to a string cannot fail.
             let _never = write!(self.out, "{value}");
         }
@@ -120,6 +138,7 @@ impl Line {
     /// Adds a string, escaped.
     pub fn str(&mut self, value: &str) {
         if !self.cut {
+            self.begun = None;
             self.escaped(value);
         }
     }
@@ -207,6 +226,25 @@ mod tests {
         assert_eq!(shown(Layout::Text, &long), format!("a={long}"));
         assert_eq!(shown(Layout::Text, &format!("{long}yz")), format!("a={long}(+2)"));
         assert_eq!(shown(Layout::Json, &format!("{long}yz")), format!("{{\"a\":\"{long}(+2)\"}}"));
+    }
+
+    #[test]
+    fn a_name_or_element_without_a_value_is_dropped() {
+        for (layout, expected) in [(Layout::Text, "a=[] b={c=1}"), (Layout::Json, r#"{"a":[],"b":{"c":1}}"#)] {
+            let mut line = Line::new(layout);
+            line.name("a");
+            line.open('[');
+            line.element();
+            line.close(']');
+            line.name("b");
+            line.open('{');
+            line.name("c");
+            line.plain(1);
+            line.name("d");
+            line.close('}');
+            line.name("e");
+            assert_eq!(line.finish(), expected);
+        }
     }
 
     #[test]

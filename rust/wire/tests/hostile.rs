@@ -25,6 +25,10 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
     decode_frame(&frame(versions::find(key).unwrap(), version, body))
 }
 
+fn is_json(line: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(line).is_ok()
+}
+
 /// Numbers that are the same for the same seed.
 struct Numbers(u64);
 
@@ -60,7 +64,9 @@ fn every_sample_is_shown_and_shown_cut_wherever_it_is_cut() {
             };
             assert!(!shown(&body).contains("undecodable"), "{} v{version}: {}", api.name, shown(&body));
             for end in 0..body.len() {
-                assert!(shown(&body[..end]).contains("undecodable"), "{} v{version} cut at {end}", api.name);
+                let cut = shown(&body[..end]);
+                assert!(cut.contains("undecodable"), "{} v{version} cut at {end}", api.name);
+                assert!(layout == Layout::Text || is_json(&cut), "{} v{version} cut at {end}: {cut}", api.name);
             }
         }
     }
@@ -86,6 +92,7 @@ fn bytes_of_any_kind_are_shown_without_a_panic_in_a_line_that_stays_short() {
             show::answer(&mut line, api, version, &body);
             let line = line.finish();
             assert!(line.len() < 2 * LINE_BYTES_MAX && !line.contains(char::is_control), "{line}");
+            assert!(layout == Layout::Text || is_json(&line), "{line}");
         }
     }
     assert_eq!(panics.load(Ordering::Relaxed), 0);
