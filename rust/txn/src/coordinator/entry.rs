@@ -1,6 +1,6 @@
 //! What a coordinator knows of one transactional id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     marker::Participant,
@@ -19,13 +19,34 @@ pub(super) struct Change {
     pub answer: Option<(Ticket, Answer)>,
 }
 
-/// A marker that is not written yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sending {
-    /// It is on its way.
-    Sent(MarkerId),
-    /// It will be sent at this wall time.
-    Again(i64),
+/// The participants of a decided transaction that have no marker yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Unmarked {
+    /// Those whose marker is on its way.
+    pub sent: BTreeMap<MarkerId, Participant>,
+    /// Those whose marker will be sent, by wall time.
+    pub again: BTreeSet<(i64, Participant)>,
+}
+
+impl Unmarked {
+    /// Whether every participant has its marker.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.again.is_empty()
+    }
+
+    /// Takes the participants whose marker is due, in their order.
+    pub fn take_due(&mut self, now_ms: i64) -> Vec<Participant> {
+        let mut due = Vec::new();
+        while self.again.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
+            due.extend(self.again.pop_first().map(|(_, participant)| participant));
+        }
+        due.sort_unstable();
+        due
+    }
+
+    pub fn participants(&self) -> impl Iterator<Item = &Participant> {
+        self.sent.values().chain(self.again.iter().map(|(_, participant)| participant))
+    }
 }
 
 /// One transactional id.
@@ -36,7 +57,7 @@ pub(super) struct Entry {
     /// The record in flight.
     pub change: Option<Change>,
     /// In a Prepare state, the participants without a marker.
-    pub unmarked: BTreeMap<Participant, Sending>,
+    pub unmarked: Unmarked,
     /// After a failure, what the coordinator does by itself is not tried before this wall time.
     pub not_before_ms: Option<i64>,
     /// The entry's time in the coordinator's deadlines.
@@ -56,11 +77,7 @@ impl Entry {
             State::Ongoing => timed_out_ms(transaction),
             State::PrepareCommit | State::PrepareAbort if self.unmarked.is_empty() => i64::MIN,
             State::PrepareCommit | State::PrepareAbort => {
-                let again = |sending: &Sending| match sending {
-                    Sending::Sent(_) => None,
-                    Sending::Again(at_ms) => Some(*at_ms),
-                };
-                return self.unmarked.values().filter_map(again).min();
+                return self.unmarked.again.first().map(|(at_ms, _)| *at_ms);
             }
             State::Empty | State::CompleteCommit | State::CompleteAbort => {
                 transaction.updated_ms.saturating_add(expiration_ms)

@@ -43,7 +43,7 @@ fn entry_violations(entry: &Entry) -> Vec<String> {
     let is_prepare = current.state.is_prepare();
     hold(is_prepare || entry.unmarked.is_empty(), "a marker is outstanding outside of a Prepare state");
     hold(
-        entry.unmarked.keys().all(|participant| current.participants.contains(participant)),
+        entry.unmarked.participants().all(|participant| current.participants.contains(participant)),
         "a marker is outstanding for a partition that is no participant",
     );
     hold(

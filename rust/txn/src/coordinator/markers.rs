@@ -1,35 +1,29 @@
 //! Markers of decided transactions (§5).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Coordinator, entry::Sending};
-use crate::{
-    marker::Participant,
-    messages::{Effect, MarkerId, Marking},
-};
+use super::{Coordinator, entry::Unmarked};
+use crate::messages::{Effect, MarkerId, Marking};
 
 impl Coordinator {
     /// Sends the markers of a decided transaction to all participants.
     pub(super) fn send_markers(&mut self, now_ms: i64, id: &Arc<str>, effects: &mut Vec<Effect>) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         let Some(current) = &entry.current else { return };
-        let unmarked = current.participants.iter().map(|participant| (participant.clone(), Sending::Again(now_ms)));
-        entry.unmarked = unmarked.collect();
+        let again = current.participants.iter().map(|participant| (now_ms, participant.clone())).collect();
+        entry.unmarked = Unmarked { sent: BTreeMap::new(), again };
         self.send_due_markers(now_ms, id, effects);
         self.complete_if_marked(id, effects);
     }
 
     /// Sends the markers that are due.
     pub(super) fn send_due_markers(&mut self, now_ms: i64, id: &Arc<str>, effects: &mut Vec<Effect>) {
-        let Some(entry) = self.ids.get(id) else { return };
+        let Some(entry) = self.ids.get_mut(id) else { return };
         let Some(marker) = entry.current.as_ref().map(|current| current.marker(self.epoch)) else { return };
-        let is_due = |sending: &Sending| matches!(sending, Sending::Again(at_ms) if *at_ms <= now_ms);
-        let due = entry.unmarked.iter().filter(|(_, sending)| is_due(sending));
-        let due: Vec<Participant> = due.map(|(participant, _)| participant.clone()).collect();
-        for participant in due {
+        for participant in entry.unmarked.take_due(now_ms) {
             let marker_id = self.marker_id();
             let Some(entry) = self.ids.get_mut(id) else { return };
-            entry.unmarked.insert(participant.clone(), Sending::Sent(marker_id));
+            entry.unmarked.sent.insert(marker_id, participant.clone());
             let transactional_id = Arc::clone(id);
             effects.push(Effect::SendMarker { id: marker_id, transactional_id, participant, marker });
         }
@@ -43,17 +37,15 @@ impl Coordinator {
         result: Marking,
         effects: &mut Vec<Effect>,
     ) {
-        let Some((id, entry)) = self.ids.get_key_value(transactional_id) else { return };
-        let id = Arc::clone(id);
-        let sent = entry.unmarked.iter().find(|(_, sending)| **sending == Sending::Sent(marker));
-        let Some(participant) = sent.map(|(participant, _)| participant.clone()) else { return };
+        let Some(id) = self.ids.get_key_value(transactional_id).map(|(id, _)| Arc::clone(id)) else { return };
         let Some(entry) = self.ids.get_mut(&id) else { return };
+        let Some(participant) = entry.unmarked.sent.remove(&marker) else { return };
         match result {
             Marking::Fenced => return self.give_up(effects),
-            Marking::Written | Marking::Gone => drop(entry.unmarked.remove(&participant)),
+            Marking::Written | Marking::Gone => {}
             Marking::Failed => {
-                let again = Sending::Again(now_ms.saturating_add(self.config.retry_ms));
-                entry.unmarked.insert(participant, again);
+                let again_ms = now_ms.saturating_add(self.config.retry_ms);
+                entry.unmarked.again.insert((again_ms, participant));
             }
         }
         self.complete_if_marked(&id, effects);

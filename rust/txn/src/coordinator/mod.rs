@@ -29,7 +29,6 @@ use crate::{
     transaction::Transaction,
 };
 pub use describe::Description;
-pub use entry::Sending;
 use entry::{Change, Entry};
 pub use list::Filter;
 

@@ -1,8 +1,11 @@
 //! Sessions of several requests (§3): repetitions, overflows, aborts by the coordinator.
 
-use rota_txn::{Marking, Producer, State, TransactionVersion};
+use rota_txn::{
+    Config, Coordinator, Effect, Event, MarkerId, Marking, Participant, Producer, Request, State, Ticket,
+    TransactionVersion,
+};
 
-use crate::scene::{NONE, Scene, add, shown};
+use crate::scene::{ID, NONE, Scene, add, shown};
 
 use TransactionVersion::{V1, V2};
 
@@ -202,4 +205,50 @@ fn a_transaction_without_participants_needs_no_marker() {
     assert_eq!(scene.state(), Some(State::CompleteCommit));
     assert_eq!(end(&mut scene, producer, false, V2), "0 101:1");
     assert_eq!((scene.state(), scene.written.len()), (Some(State::CompleteAbort), 0));
+}
+
+/// Takes minutes if the time of a marker grows with the number of markers in flight.
+#[test]
+fn a_transaction_of_many_partitions_ends_after_the_last_marker() {
+    const PARTITIONS: i32 = 100_000;
+    let (mut coordinator, mut effects) = (Coordinator::new(Config::default(), 0), Vec::new());
+    coordinator.loaded(0, &mut effects);
+    let ask = |coordinator: &mut Coordinator, request: Request| {
+        let mut effects = Vec::new();
+        coordinator.step(0, Event::Requested(Ticket(0), request), &mut effects);
+        let [Effect::Append { id, .. }] = effects[..] else { panic!("{effects:?}") };
+        let mut effects = Vec::new();
+        coordinator.step(0, Event::Appended(id, Ok(())), &mut effects);
+        effects
+    };
+    let transactional_id = || ID.to_owned();
+    let (own, timeout_ms, spare_producer_id) = (NONE, 60_000, 1);
+    let init = Request::InitProducerId { transactional_id: transactional_id(), timeout_ms, own, spare_producer_id };
+    ask(&mut coordinator, init);
+    let producer = Producer { id: 1, epoch: 0 };
+    let participants = (0..PARTITIONS).map(|partition| Participant::new("t", partition)).collect();
+    let add = Request::AddParticipants { transactional_id: transactional_id(), producer, participants, version: V1 };
+    ask(&mut coordinator, add);
+    let end = Request::EndTransaction {
+        transactional_id: transactional_id(),
+        producer,
+        is_commit: true,
+        version: V1,
+        spare_producer_id,
+    };
+    let markers: Vec<MarkerId> = ask(&mut coordinator, end)
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::SendMarker { id, .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(markers.len(), PARTITIONS as usize);
+    for (count, marker) in markers.into_iter().enumerate() {
+        assert!(effects.is_empty(), "the Complete state follows after {count} markers");
+        let transactional_id = ID.into();
+        coordinator.step(0, Event::Marked { transactional_id, marker, result: Marking::Written }, &mut effects);
+    }
+    assert!(matches!(effects[..], [Effect::Append { .. }]));
+    assert_eq!(coordinator.violations(), Vec::<String>::new());
 }
