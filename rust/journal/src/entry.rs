@@ -172,7 +172,8 @@ pub fn write_entries(
         let digest = if is_loading { 0 } else { coordinator.outline_digest(group_id, member_id) };
         let written = Written { sequence: *sequence, now, event, effects, digest };
         take(group_id, bytes_of(&written));
-        *sequence += 1;
+        // Only a journal that no server has written counts that far.
+        *sequence = sequence.saturating_add(1);
     };
     let firings = outcome.firings();
     let count = firings.len() as u32;

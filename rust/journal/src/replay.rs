@@ -32,7 +32,7 @@ impl AddAssign for ReplayCounts {
         self.entries += more.entries;
         self.compared += more.compared;
         self.snapshots += more.snapshots;
-        self.missing += more.missing;
+        self.missing = self.missing.saturating_add(more.missing);
         self.unchecked += more.unchecked;
         self.cut += more.cut;
     }
@@ -130,8 +130,12 @@ impl Replay {
             Difference { sequence, what: "entry", event, journal, replayed }
         })?;
         self.counts.entries += 1;
-        self.check_order(&entry)?;
-        self.next_sequence = Some(entry.sequence + 1);
+        let Some(following) = entry.sequence.checked_add(1) else {
+            let (journal, most) = (format!("entry {}", entry.sequence), format!("at most entry {}", u64::MAX - 1));
+            return Err(difference(&entry, "order", journal, most));
+        };
+        self.check_order(&entry, following)?;
+        self.next_sequence = Some(following);
         if matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. }) {
             self.firings.clear();
         }
@@ -143,7 +147,7 @@ impl Replay {
                 Ok(())
             }
             OwnedEvent::Gap { entries } => {
-                self.counts.missing += entries;
+                self.counts.missing = self.counts.missing.saturating_add(*entries);
                 self.coordinator = None;
                 Ok(())
             }
@@ -162,12 +166,12 @@ impl Replay {
     }
 
     /// INVARIANT: the entries of an incarnation have consecutive sequence numbers, and missing entries are recorded.
-    fn check_order(&self, entry: &Entry<'_>) -> Result<(), Difference> {
+    fn check_order(&self, entry: &Entry<'_>, following: u64) -> Result<(), Difference> {
         let is_next = match (&entry.event, self.next_sequence) {
             (OwnedEvent::Began { .. }, _) => entry.sequence == 0,
             (_, None) => true,
             // A gap has the sequence number of its last missing entry.
-            (OwnedEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(entry.sequence + 1),
+            (OwnedEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(following),
             (_, Some(next)) => entry.sequence == next,
         };
         let is_firing = matches!(&entry.event, OwnedEvent::Advanced(firing) if firing.index > 0);

@@ -382,6 +382,22 @@ fn a_gap_is_counted_and_the_next_snapshot_goes_on() {
 }
 
 #[test]
+fn the_last_sequence_number_and_the_largest_gap_are_differences_or_counted() {
+    let now = Session::new(1).now;
+    let gap = |sequence, entries| write_mark(sequence, now, &Event::Gap { entries });
+    let fold = |entries: &[Vec<u8>]| {
+        let mut replay = Replay::new();
+        entries.iter().try_for_each(|entry| replay.fold(entry)).map_err(|difference| difference.what)?;
+        Ok(replay.counts().missing)
+    };
+    assert_eq!(fold(&[gap(u64::MAX, 1)]), Err("order"));
+    assert_eq!(fold(&[gap(0, 1), gap(u64::MAX, u64::MAX)]), Err("order"));
+    assert_eq!(fold(&[gap(u64::MAX - 2, 1), gap(u64::MAX - 1, 1)]), Ok(2));
+    // No server counts so many; the replay must not stop with a panic.
+    assert_eq!(fold(&[gap(0, u64::MAX), gap(u64::MAX - 1, u64::MAX - 1)]), Ok(u64::MAX));
+}
+
+#[test]
 fn an_incarnation_that_was_killed_is_counted() {
     let mut killed = Session::new(1);
     (0..50).for_each(|_| killed.step());
