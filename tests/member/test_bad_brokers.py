@@ -14,6 +14,7 @@ import pytest
 
 import rota
 from rota.aio import GroupMember
+from rota.member import Send
 from tests.journaled import check_complete, violations_in
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
@@ -238,6 +239,52 @@ async def test_where_nobody_listens_a_member_waits_and_a_close_does_not(group: s
             assert f"127.0.0.1:{port}" in member.last_loss
             with pytest.raises(rota.MemberError, match="out of the group"):
                 await member.commit({(group, 0): 1})
+
+
+LONG_LABEL = "x" * 64
+
+
+@pytest.mark.parametrize("host", ["my..host", LONG_LABEL, "."])
+async def test_a_bootstrap_host_that_cannot_be_one_is_tried_again_and_named(host: str) -> None:
+    """The next address has its turn."""
+    async with asyncio.timeout(WITHIN_S):
+        async with GroupMember(f"{host}:9092,127.0.0.1:1", "g", ["t"], **QUICK) as member:
+            for part in (host, "127.0.0.1:1", host):
+                while not member.last_loss.startswith(part):
+                    await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("my..host", 9092), (LONG_LABEL, 9092), ("127.0.0.1", 99_999), ("127.0.0.1", -1), ("127.0.0.1", 65_536)],
+)
+async def test_a_coordinator_whose_address_cannot_be_one_is_looked_for_again(host: str, port: int) -> None:
+    finds = 0
+
+    def answer_here(send: Send) -> dict[str, Any] | None:
+        nonlocal finds
+        finds += 1
+        return {"error_code": 0, "node_id": 1, "host": host, "port": port} if send.api == "FindCoordinator" else None
+
+    async with asyncio.timeout(WITHIN_S):
+        async with GroupMember("127.0.0.1:1", "g", ["t"], answer_here=answer_here, **QUICK) as member:
+            while finds < 5:
+                await asyncio.sleep(0.01)
+            assert member.last_loss.startswith(f"{host}:{port}: ")
+
+
+async def test_a_number_that_is_too_large_for_its_field_is_named() -> None:
+    def answer_here(send: Send) -> dict[str, Any] | None:
+        if send.api != "Metadata":
+            return None
+        partitions = [{"partition_index": -(2**40), "replica_nodes": [1]}]
+        topics = [{"error_code": 0, "name": "t", "partitions": partitions}]
+        return {"brokers": [{"node_id": 1, "rack": "r"}], "topics": topics}
+
+    async with asyncio.timeout(WITHIN_S):
+        async with GroupMember("127.0.0.1:1", "g", pattern="t", answer_here=answer_here, **QUICK) as member:
+            while not member.last_loss.startswith("Metadata: "):
+                await asyncio.sleep(0.01)
 
 
 async def test_a_broker_that_hangs_is_given_up_after_the_request_timeout(group: str) -> None:

@@ -155,6 +155,17 @@ def test_an_unknown_error_of_a_join_is_raised_with_the_brokers_code() -> None:
     assert sends(member.poll(1_000)), "it tries again when it is asked to"
 
 
+def test_a_partition_below_0_has_no_racks_and_does_no_harm() -> None:
+    member = rota.Member("readers")
+    [_, metadata] = [effect for effect in member.subscribe_pattern(0, "t") if isinstance(effect, Send)]
+    partitions = [{"partition_index": index, "replica_nodes": [1]} for index in (-1, 0)]
+    topics = [{"error_code": 0, "name": "t", "partitions": partitions}]
+    member.answered(0, metadata.request, metadata.api, {"brokers": [{"node_id": 1, "rack": "r"}], "topics": topics})
+    [(api, fields)] = sends(member.answered(0, 0, "FindCoordinator", COORDINATOR))
+    assert api == "JoinGroup"
+    assert rota.protocol.decode_subscription(fields["protocols"][0]["metadata"]).topics == ("t",)
+
+
 @pytest.mark.parametrize(
     "fields",
     [{}, {"error_code": "x"}, {"error_code": 0, "coordinators": [1]}, {"error_code": 0, "coordinators": [{}, {}]}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -99,7 +100,7 @@ class Connection:
     async def _run(self) -> None:
         try:
             context = None if self._security is None else self._security.context()
-            reader, self._writer = await asyncio.open_connection(*self.address, ssl=context)
+            reader, self._writer = await self._open(context)
             await self._authenticate(reader)
             await self._agree(reader)
             self._flush()
@@ -109,6 +110,13 @@ class Connection:
             if self._writer is not None:
                 self._writer.close()
             self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
+
+    async def _open(self, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await asyncio.open_connection(*self.address, ssl=context)
+        except (ValueError, OverflowError) as error:
+            # No name of a host, or no port: a broker may say that its coordinator is anywhere.
+            raise BrokerError(f"this is no address: {error}") from error
 
     async def _frame(self, reader: asyncio.StreamReader) -> bytes:
         (length,) = struct.unpack(">i", await reader.readexactly(4))

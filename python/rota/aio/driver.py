@@ -98,7 +98,7 @@ class Driver:
     def _answered(self, answer: Answered, node: Node | None, connection: Connection | None) -> None:
         try:
             effects = self.member.answered(self.now_ms(), answer.request, answer.api, answer.fields)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             # Well formed, but it cannot be meant.
             self.last_loss = f"{answer.api}: {error}"
             if connection is not None:

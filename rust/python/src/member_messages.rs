@@ -335,9 +335,10 @@ fn metadata(fields: &Bound<'_, PyDict>) -> PyResult<BTreeMap<Arc<str>, TopicMeta
         let found: Vec<Bound<'_, PyDict>> = field(&topic, "partitions")?;
         let mut of_replicas = vec![Vec::new(); if racks.is_empty() { 0 } else { found.len() }];
         for partition in found.iter().filter(|_| !racks.is_empty()) {
-            let index: usize = field(partition, "partition_index")?;
+            let index: i32 = field(partition, "partition_index")?;
             let replicas: Vec<i32> = field(partition, "replica_nodes")?;
-            if let Some(place) = of_replicas.get_mut(index) {
+            let place = usize::try_from(index).ok().and_then(|index| of_replicas.get_mut(index));
+            if let Some(place) = place {
                 *place = replicas.iter().filter_map(|node| racks.get(node).cloned()).collect();
             }
         }
