@@ -298,7 +298,8 @@ class GroupMember:
                     self._tell_planner_data()
                 return Change("assigned", added, list(partitions), generation)
             case Revoke(partitions) | Lose(partitions):
-                self._all = [partition for partition in self._all if partition not in set(partitions)]
+                gone = set(partitions)
+                self._all = [partition for partition in self._all if partition not in gone]
                 kind: Literal["revoked", "lost"] = "revoked" if isinstance(notice, Revoke) else "lost"
                 return Change(kind, partitions, list(self._all), generation) if partitions else None
             case _:
