@@ -13,12 +13,12 @@ import pytest
 
 import rota
 from rota.aio import GroupMember, Roster
-from rota.member import Closed, MemberSettings, Revoke, Send
+from rota.member import Closed, MemberSettings, Offset, Revoke, Send
 from rota.protocol import ErrorCode
 from tests.journaled import journaled
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
-from .test_automatic_commits import Group
+from .test_automatic_commits import Group, committed, revoked
 from .test_group_member import NEWER, QUICK, Greedy, create
 
 
@@ -182,6 +182,17 @@ def test_a_close_while_the_application_gives_up_its_subscription_ends_the_member
     assert (leave.api, leave.fields["member_epoch"]) == ("ConsumerGroupHeartbeat", -1)
     left = {"error_code": 0, "member_epoch": -1, "heartbeat_interval_ms": 0, "assignment": None}
     assert group.member.answered(40, leave.request, leave.api, left) == [Closed()]
+
+
+def test_many_partitions_that_are_revoked_are_committed() -> None:
+    """It takes minutes if the time for one partition grows with their number."""
+    count = 20_000
+    group = Group("consumer", partitions=count)
+    group.advance(200)
+    assert len(revoked(group.rebalances(210, range(0)))) == count
+    effects = group.member.commit(220, 1, {("t", index): Offset(5) for index in range(count)})
+    [offsets] = committed(effects)
+    assert len(offsets) == count
 
 
 def test_equal_seeds_give_equal_member_ids() -> None:

@@ -166,11 +166,11 @@ impl Member {
     fn take_unsent(&mut self) -> BTreeMap<Partition, Offset> {
         let is_unsent = |work: &mut Work| work.who.is_automatic() && work.request.is_none();
         let unsent: Vec<Work> = self.commits.works.extract_if(.., is_unsent).collect();
-        let mut offsets = BTreeMap::new();
+        let (held, mut offsets) = (self.holdings(), BTreeMap::new());
         for work in unsent {
             let What::Commit(unsent) = work.what else { continue };
             // With the newer protocol, another member may have what this one held once (`refused_here`).
-            let stays = |partition: &Partition| !(self.config.is_consumer() && work.was_held) || self.holds(partition);
+            let stays = |partition: &Partition| !(self.config.is_consumer() && work.was_held) || held.have(partition);
             offsets.extend(unsent.into_iter().filter(|(partition, _)| stays(partition)));
         }
         offsets
@@ -305,7 +305,10 @@ impl Member {
     /// another member.
     fn holds_all(&self, what: &What) -> bool {
         match what {
-            What::Commit(offsets) => offsets.iter().all(|(partition, _)| self.holds(partition)),
+            What::Commit(offsets) => {
+                let held = self.holdings();
+                offsets.iter().all(|(partition, _)| held.have(partition))
+            }
             What::Fetch(_) => true,
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct Topics {
     /// Counts changes of the wanted topics. An answer to an older request does not suffice.
     wish: u64,
     asked_for: u64,
-    /// Topics that only the leader needs: those of other members.
+    /// Topics that only the leader needs, in order: those of other members.
     of_the_group: Vec<Arc<str>>,
     /// The topics that the leader planned with.
     planned_by: Option<BTreeMap<Arc<str>, TopicMetadata>>,
@@ -56,7 +56,7 @@ impl Topics {
         self.wish += 1;
     }
 
-    /// Requests the current state of these topics, for the leader.
+    /// Requests the current state of these topics, which are in order, for the leader.
     pub fn watch(&mut self, topics: Vec<Arc<str>>) {
         self.of_the_group = topics;
         self.forget();
@@ -64,7 +64,7 @@ impl Topics {
 
     /// Records that the leader plans with the known topics, and returns them.
     pub fn plan(&mut self) -> BTreeMap<Arc<str>, TopicMetadata> {
-        let wanted = |topic: &Arc<str>| self.of_the_group.contains(topic);
+        let wanted = |topic: &Arc<str>| self.of_the_group.binary_search(topic).is_ok();
         let planned: BTreeMap<_, _> = self
             .known
             .iter()

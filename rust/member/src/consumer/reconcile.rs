@@ -1,5 +1,7 @@
 //! Carries assignments out: commit, revoke, assign, one at a time (docs/consumer-protocol.md §22.3).
 
+use std::cell::OnceCell;
+
 use super::IdPartition;
 use crate::{
     event::{Notice, Partition},
@@ -146,8 +148,23 @@ impl Member {
         }
     }
 
-    /// Whether a partition is the member's, or is being given up.
-    pub(crate) fn holds(&self, partition: &Partition) -> bool {
-        self.owned.contains(partition) || self.consumer.names.named(&self.consumer.held).contains(partition)
+    /// Returns the partitions that are the member's, or are being given up.
+    pub(crate) fn holdings(&self) -> Holdings<'_> {
+        Holdings { member: self, given_up: OnceCell::new() }
+    }
+}
+
+/// The partitions that are a member's, or are being given up.
+pub(crate) struct Holdings<'a> {
+    member: &'a Member,
+    /// What the coordinator takes for the member's, in order. Looked up once, and only if it matters.
+    given_up: OnceCell<Vec<Partition>>,
+}
+
+impl Holdings<'_> {
+    pub fn have(&self, partition: &Partition) -> bool {
+        let Member { consumer, owned, .. } = self.member;
+        let given_up = || self.given_up.get_or_init(|| consumer.names.named(&consumer.held));
+        owned.contains(partition) || given_up().binary_search(partition).is_ok()
     }
 }
