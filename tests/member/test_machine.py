@@ -201,6 +201,8 @@ def test_an_empty_group_id_and_a_broken_pattern_are_refused() -> None:
         rota.Member("")
     with pytest.raises(ValueError, match="open group without closing"):
         rota.Member("readers").subscribe_pattern(0, "(")
+    with pytest.raises(ValueError, match=r"found closing '\)' without"):
+        rota.Member("readers").subscribe_pattern(0, "a)|(?:b")
 
 
 def test_chosen_by_hand_offsets_are_committed_by_nobody_in_particular() -> None:

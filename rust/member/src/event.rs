@@ -92,6 +92,8 @@ pub enum Subscription {
 impl Subscription {
     /// Subscribes to topics whose whole name matches.
     pub fn pattern(pattern: &str) -> Result<Subscription, regex_lite::Error> {
+        // By itself first: within the group below, `a)|(?:b` would be valid, and match more than whole names.
+        Regex::new(pattern)?;
         Regex::new(&format!("^(?:{pattern})$")).map(Subscription::Pattern)
     }
 
