@@ -82,6 +82,9 @@ class MemberError(RotaError):
         self.kind = kind
         self.error = error
 
+    def __reduce__(self) -> tuple[type[MemberError], tuple[str, ErrorCode | None, str]]:
+        return type(self), (self.kind, self.error, str(self))
+
 
 MemberError.__module__ = "rota"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -164,6 +166,14 @@ def test_a_partition_below_0_has_no_racks_and_does_no_harm() -> None:
     [(api, fields)] = sends(member.answered(0, 0, "FindCoordinator", COORDINATOR))
     assert api == "JoinGroup"
     assert rota.protocol.decode_subscription(fields["protocols"][0]["metadata"]).topics == ("t",)
+
+
+def test_an_error_of_a_member_is_the_same_in_another_process_and_in_a_copy() -> None:
+    code = rota.protocol.ErrorCode.INVALID_SESSION_TIMEOUT
+    error = rota.MemberError("Answer", code, f"JoinGroup was answered {code.name}")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is rota.MemberError
+        assert (again.kind, again.error, str(again)) == (error.kind, error.error, str(error))
 
 
 @pytest.mark.parametrize(
