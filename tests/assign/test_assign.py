@@ -1,5 +1,7 @@
 """`rota.assign` as a library: errors, bytes, arrays, and assignors of one's own."""
 
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -311,6 +313,35 @@ def test_arrays_are_assigned_resolved_and_certified() -> None:
         group.assign("sticky", u32(0))
     with pytest.raises(InputError, match="there is no assignor `stickier`"):
         group.assign("stickier")
+
+
+def test_claims_are_resolved_while_another_thread_runs() -> None:
+    partitions, calls_max = 100_000, 2_000
+    group = rota.assign.FlatGroup(u32(0, partitions), u32(0, 1), u32(0))
+    claims = u32(0, partitions), np.arange(partitions, dtype=np.uint32), np.array([1], dtype=np.int32)
+    # What is imported by the first call is not the worker's.
+    assert not group.resolve(*claims).any()
+    started, has_run = threading.Event(), threading.Event()
+
+    def resolve() -> None:
+        started.set()
+        for _ in range(calls_max):
+            group.resolve(*claims)
+            if has_run.is_set():
+                break
+
+    interval_s, worker = sys.getswitchinterval(), threading.Thread(target=resolve)
+    # No thread has to give the interpreter up: another one runs only while a call does not need it.
+    sys.setswitchinterval(1_000)
+    try:
+        worker.start()
+        started.wait()
+        was_alive = worker.is_alive()
+        has_run.set()
+        worker.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert was_alive
 
 
 @pytest.mark.parametrize(

@@ -297,11 +297,12 @@ impl FlatGroup {
         let problem = self.problem()?;
         let (starts, partitions) = (claim_starts.0, claims.0);
         let generations = generations.0;
-        let mut previous = Vec::new();
-        claims::Claims { starts: &starts, partitions: &partitions, generations: &generations }
-            .resolve(&problem, &mut previous)
-            .map_err(invalid)?;
-        array(py, &previous)
+        let previous = py.detach(|| {
+            let claims = claims::Claims { starts: &starts, partitions: &partitions, generations: &generations };
+            let mut previous = Vec::new();
+            claims.resolve(&problem, &mut previous).map(|()| previous)
+        });
+        array(py, &previous.map_err(invalid)?)
     }
 
     /// Checks and measures a plan.
