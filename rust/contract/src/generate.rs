@@ -190,7 +190,8 @@ impl Generator {
         let last = store.view.beats.get(&node).map_or(0, |beat| beat.counter);
         // The same number again, an older one, or one with more digits.
         let counter = (last + self.random.below(13)).saturating_sub(2);
-        Body::Beat(PutBeat { node, beat: Beat { incarnation, counter } })
+        let shown = if self.random.is(50) { 0 } else { (last + self.random.below(4)).saturating_sub(2) };
+        Body::Beat(PutBeat { node, beat: Beat { incarnation, counter }, shown })
     }
 
     fn claim(&mut self, store: &Store, partition: PartitionId) -> Body {

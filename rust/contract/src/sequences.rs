@@ -12,7 +12,7 @@ const STEPS: u32 = 150;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What must happen in the sequences, so that none of the answers is compared for lack of it.
-const EVENTS: [&str; 38] = [
+const EVENTS: [&str; 39] = [
     "append: other history",
     "append: refused, applied",
     "append: refused, fenced",
@@ -20,6 +20,7 @@ const EVENTS: [&str; 38] = [
     "append: written",
     "beat: Alive",
     "beat: Late",
+    "beat: Lost",
     "beat: Replaced",
     "beat: other history",
     "check: held",

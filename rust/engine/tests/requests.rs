@@ -1,8 +1,11 @@
 //! Requests that the explorer does not send, and rules of a node that no promise depends on.
 
+use std::collections::BTreeMap;
+
 use rota_engine::{
     Beat, CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce,
-    Outcome, PartitionId, Prev, Request, SnapshotHead, Token, checksum,
+    Outcome, PartitionId, Prev, Request, SnapshotHead, Token, View, checksum,
+    node::Stop,
     requests::{
         Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, NotePut, PutBeat, PutChunk, PutHead, PutNote,
         Register, Registered, Silence, Trim, Usage, read::Damage,
@@ -127,7 +130,7 @@ impl Scene {
         let mut engine = Memory::new(HISTORY);
         register(&mut engine, 2, 20, 200);
         let beat = Beat { incarnation: Incarnation(200), counter: 1 };
-        ask(&mut engine, Body::Beat(PutBeat { node: NodeId(2), beat }));
+        ask(&mut engine, Body::Beat(PutBeat { node: NodeId(2), beat, shown: 0 }));
         claim(&mut engine, 2, 200);
         let registered = register(&mut engine, 1, 10, 100);
         let Content::Registered(Registered::As(view)) = registered else { panic!("the id is taken") };
@@ -200,9 +203,55 @@ fn a_stopped_node_refuses_everything() {
     scene.beat(0);
     register(&mut scene.engine, 1, 10, 101);
     scene.beat(1_000);
-    assert_eq!(scene.node.inspect().stopped, Some(rota_engine::node::Stop::Replaced));
+    assert_eq!(scene.node.inspect().stopped, Some(Stop::Replaced));
     assert_eq!(scene.step(2_000, Event::Turn), []);
     assert!(!scene.claims(2 * TTL_MS));
+}
+
+/// The image of an engine that went back, with revisions that are higher than all before.
+fn bumped(mut view: View) -> View {
+    view.revision.0 += 1 << 30;
+    view
+}
+
+#[test]
+fn a_node_that_is_shown_less_than_its_last_beat_stops() {
+    let mut scene = Scene::new();
+    scene.beat(0);
+    let older = scene.engine.view();
+    scene.beat(1_000);
+    scene.step(1_000, Event::View(older.clone()));
+    assert_eq!(scene.node.inspect().stopped, None, "the watch is late");
+    let before = scene.node.inspect().view.clone();
+    scene.step(1_000, Event::View(bumped(older)));
+    assert_eq!(scene.node.inspect().stopped, Some(Stop::WentBack));
+    assert_eq!(scene.node.inspect().view, before, "nobody is shown the other image");
+}
+
+#[test]
+fn a_node_whose_registration_is_gone_from_its_view_stops() {
+    let mut scene = Scene::new();
+    let before = scene.engine.view();
+    scene.step(0, Event::View(View { nodes: BTreeMap::new(), ..bumped(before.clone()) }));
+    assert_eq!(scene.node.inspect().stopped, Some(Stop::Replaced));
+    assert_eq!(scene.node.inspect().view, before, "nobody is shown the other image");
+}
+
+/// The answer to a beat arrives before the watch has shown that the engine went back.
+#[test]
+fn a_beat_is_not_written_by_an_engine_that_has_lost_an_earlier_one() {
+    let mut scene = Scene::new();
+    scene.beat(0);
+    scene.engine.back_up();
+    scene.beat(1_000);
+    scene.engine.restore();
+    // Revisions are higher again.
+    claim(&mut scene.engine, 2, 200);
+    claim(&mut scene.engine, 2, 200);
+    let restored = scene.engine.view();
+    scene.beat(2_000);
+    assert_eq!(scene.node.inspect().stopped, Some(Stop::WentBack));
+    assert_eq!(scene.engine.view(), restored);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Restores of the engine, and processes that find another one under their node's id: who waits, for what, and goes on.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -203,4 +203,65 @@ async fn replaced(is_watch_stalled: bool) {
     scene.until(3 * TTL_MS, |scene| scene.trouble(1).is_none()).await;
     scene.until(2 * TTL_MS, Scene::all_answer).await;
     commit_everywhere(&scene).await;
+}
+
+/// What a node shows its server: the history, and whether topic `t` is there.
+type Shown = Arc<Mutex<Vec<(Option<HistoryId>, bool)>>>;
+
+/// Starts a node after a backup without topic `t`, which it is shown then. The engine goes back, and gives revisions out
+/// that are higher than all before.
+async fn topic_that_a_restore_takes_away(prepare: impl AsyncFn(&mut Scene), meanwhile: impl AsyncFn(&mut Scene)) {
+    let mut scene = Scene::new();
+    let shown = Shown::default();
+    let show = Arc::clone(&shown);
+    scene.start_with(1, |config| {
+        config.on_table = Box::new(move |table, _| {
+            show.lock().unwrap().push((table.history, table.topics.contains_key("t")));
+        });
+    });
+    scene.until(TTL_MS, Scene::all_answer).await;
+    prepare(&mut scene).await;
+    scene.engine.back_up();
+    scene.write_note("topic/t", "it");
+    meanwhile(&mut scene).await;
+    assert_eq!(shown.lock().unwrap().last(), Some(&(Some(HistoryId(7)), true)));
+    restore(&scene);
+    scene.write_notes(1_000);
+    waits_for_the_operator(&scene).await;
+    scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);
+    assert_eq!(shown.lock().unwrap().last(), Some(&(Some(HistoryId(7)), true)), "nobody deletes its messages");
+    scene.accept_loss(8);
+    scene.until(2 * TTL_MS, Scene::all_answer).await;
+    let mut shown = shown.lock().unwrap().clone();
+    shown.drain(..shown.iter().position(|(_, is_there)| *is_there).unwrap());
+    assert!(shown.contains(&(Some(HistoryId(8)), false)));
+    assert!(!shown.contains(&(Some(HistoryId(7)), false)), "{shown:?}");
+}
+
+#[test]
+fn a_topic_that_a_restore_takes_away_is_not_shown_as_deleted() {
+    run(|| topic_that_a_restore_takes_away(async |_| (), async |scene| scene.pass(1_500).await));
+}
+
+#[test]
+fn a_topic_that_a_restore_takes_away_with_a_claim_is_not_shown_as_deleted() {
+    let killed = async |scene: &mut Scene| {
+        scene.start(2);
+        scene.until(5 * TTL_MS, |scene| !of(scene, 2).is_empty()).await;
+    };
+    let claims = async |scene: &mut Scene| {
+        scene.kill(2);
+        scene.until(2 * TTL_MS, |scene| of(scene, 1).len() == PARTITIONS as usize).await;
+    };
+    run(|| topic_that_a_restore_takes_away(killed, claims));
+}
+
+/// The first answer after the restore is that of a beat: the watch shows the engine later, with that beat.
+#[test]
+fn a_topic_that_a_restore_takes_away_from_a_late_watch_is_not_shown_as_deleted() {
+    let stalls = async |scene: &mut Scene| {
+        scene.pass(1_500).await;
+        scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = true);
+    };
+    run(|| topic_that_a_restore_takes_away(async |_| (), stalls));
 }

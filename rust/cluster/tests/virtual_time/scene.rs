@@ -20,7 +20,7 @@ use rota_cluster::{
     operator,
 };
 use rota_engine::{
-    Body, Directory, HistoryId, NodeId, Request,
+    Body, Directory, HistoryId, NodeId, Request, View,
     requests::{AcceptLoss, PutNote},
 };
 use rota_log::{Append, BatchKind, Completions, FencedLog, LogRecord, Operation};
@@ -176,12 +176,13 @@ impl Scene {
 
     /// Writes of others: revisions that a restore has lost are given out again.
     pub fn write_notes(&self, count: u64) {
-        let history = self.engine.view().meta.history;
-        for value in 0..count {
-            let seen = self.engine.view().notes.get("topic/t").cloned();
-            let put = PutNote { name: "topic/t".to_owned(), seen, value: Some(value.to_string().into()) };
-            self.engine.carry_out(&Request { history, body: Body::Note(put) });
-        }
+        (0..count).for_each(|value| self.write_note("topic/other", &value.to_string()));
+    }
+
+    pub fn write_note(&self, name: &str, value: &str) {
+        let View { meta, mut notes, .. } = self.engine.view();
+        let put = PutNote { name: name.to_owned(), seen: notes.remove(name), value: Some(value.into()) };
+        self.engine.carry_out(&Request { history: meta.history, body: Body::Note(put) });
     }
 
     /// What a node says of itself when it is no member.

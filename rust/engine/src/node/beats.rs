@@ -15,13 +15,15 @@ impl Node {
         self.state.counter += 1;
         self.state.beat_due_ms = now_ms + self.config.beat_interval_ms;
         let beat = Beat { incarnation: self.config.incarnation, counter: self.state.counter };
-        self.send(Purpose::Beat(now_ms), Body::Beat(PutBeat { node: self.config.node, beat }), commands);
+        let put = PutBeat { node: self.config.node, beat, shown: self.state.shown.map_or(0, |(_, counter)| counter) };
+        self.send(Purpose::Beat(now_ms), Body::Beat(put), commands);
     }
 
     pub(super) fn beaten(
         &mut self,
         now_ms: u64,
         sent_ms: u64,
+        counter: u64,
         revision: Revision,
         beaten: Beaten,
         commands: &mut Vec<Command>,
@@ -29,8 +31,10 @@ impl Node {
         let parts = match beaten {
             Beaten::Alive(parts) => parts,
             Beaten::Late => return,
+            Beaten::Lost => return self.stop(Stop::WentBack, commands),
             Beaten::Replaced => return self.stop(Stop::Replaced, commands),
         };
+        self.show_beat(revision, counter);
         // A beat that was carried out just after a claim says so: what was lost is unloaded before time is gained.
         self.observe(revision, &parts, commands);
         // After an outage of the engine the silence was everybody's: owners come back before anybody claims.
@@ -42,6 +46,13 @@ impl Node {
         self.state.answered_ms = now_ms;
         let until_ms = self.lasts_until(sent_ms);
         self.state.valid_until_ms = self.state.valid_until_ms.max(Some(until_ms));
+    }
+
+    /// The engine has this beat of the process at this revision.
+    pub(super) fn show_beat(&mut self, revision: Revision, counter: u64) {
+        if self.state.shown.is_none_or(|(_, shown)| shown < counter) {
+            self.state.shown = Some((revision, counter));
+        }
     }
 
     /// Counted from when the beat was sent: a claimant that counts its silence saw it later.

@@ -58,8 +58,8 @@ impl Node {
         }
         self.state.known = self.state.known.max(answer.revision);
         match (call.purpose, &call.request.body, answer.content) {
-            (Purpose::Beat(sent_ms), _, Content::Beaten(beaten)) => {
-                self.beaten(now_ms, sent_ms, answer.revision, beaten, commands);
+            (Purpose::Beat(sent_ms), Body::Beat(put), Content::Beaten(beaten)) => {
+                self.beaten(now_ms, sent_ms, put.beat.counter, answer.revision, beaten, commands);
             }
             (Purpose::Of(partition, step), body, content) => {
                 self.answered_step(partition, step, body, content, commands);

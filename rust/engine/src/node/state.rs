@@ -23,6 +23,9 @@ pub struct State {
     pub calls: BTreeMap<CallId, Call>,
     /// Of the last beat.
     pub counter: u64,
+    /// The highest counter of an own beat that an answer or a view has shown, and a revision that has it. Images and
+    /// engines from there on have it, too, or a later one (§8).
+    pub shown: Option<(Revision, u64)>,
     /// A beat is due at this time.
     pub beat_due_ms: u64,
     /// Reads are answered before this time; `None` before the first beat is answered.
@@ -148,13 +151,14 @@ pub struct Record {
 
 impl State {
     pub(super) fn new(config: &Config, view: View, now_ms: u64) -> State {
-        let counter = view.beats.get(&config.node).filter(|beat| beat.incarnation == config.incarnation);
+        let own = own_beat(config, &view);
         let mut state = State {
             history: view.meta.history,
             known: view.revision,
             next_call: 0,
             calls: BTreeMap::new(),
-            counter: counter.map_or(0, |beat| beat.counter),
+            counter: own.map_or(0, |beat| beat.counter),
+            shown: own.map(|beat| (view.revision, beat.counter)),
             beat_due_ms: now_ms,
             valid_until_ms: None,
             answered_ms: now_ms,
@@ -181,6 +185,11 @@ impl State {
         self.silent = silent;
         self.view = view;
     }
+}
+
+/// The beat of this process in a view.
+pub(super) fn own_beat(config: &Config, view: &View) -> Option<Beat> {
+    view.beats.get(&config.node).filter(|beat| beat.incarnation == config.incarnation).copied()
 }
 
 impl Phase {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Command, Node, Reason, Stop, state::Phase};
+use super::{
+    Command, Node, Reason, Stop,
+    state::{Phase, own_beat},
+};
 use crate::{
     ids::{PartitionId, Revision},
     view::{Part, View},
@@ -18,8 +21,29 @@ impl Node {
             return;
         }
         self.state.known = self.state.known.max(view.revision);
+        // Revisions may be higher after a restore: it takes away what the node has seen all the same.
+        let known = view.nodes.get(&self.config.node).map(|known| known.incarnation);
+        if known != Some(self.config.incarnation) {
+            return self.stop(Stop::Replaced, commands);
+        }
+        if self.has_lost_beat(&view) {
+            return self.stop(Stop::WentBack, commands);
+        }
         self.observe(view.revision, &view.parts, commands);
-        self.state.listen(now_ms, view);
+        // Who follows the node's image would forget what the engine has lost, and could not have it again.
+        if self.state.stopped.is_none() {
+            self.state.listen(now_ms, view);
+        }
+    }
+
+    /// Whether an image lacks a beat of this process that an earlier one, or an answer, has shown.
+    fn has_lost_beat(&mut self, view: &View) -> bool {
+        let counter = own_beat(&self.config, view).map_or(0, |beat| beat.counter);
+        let is_lost = self.state.shown.is_some_and(|(at, shown)| view.revision >= at && counter < shown);
+        if counter > 0 {
+            self.show_beat(view.revision, counter);
+        }
+        is_lost
     }
 
     /// The owners of all partitions at a revision.

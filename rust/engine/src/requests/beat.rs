@@ -8,13 +8,15 @@ use crate::{
     view::{Beat, Part},
 };
 
-/// Writes the beat if the node's registration has its incarnation and the beat there is older.
+/// Writes the beat if the node's registration has its incarnation, and the beat there is older and not lost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PutBeat {
     /// The node.
     pub node: NodeId,
     /// The beat.
     pub beat: Beat,
+    /// The engine has shown the process its beat of this counter; 0: none. One that has an earlier beat went back.
+    pub shown: u64,
 }
 
 /// The answer.
@@ -24,6 +26,8 @@ pub enum Beaten {
     Alive(BTreeMap<PartitionId, Part>),
     /// A later beat of the process is written already: this one says nothing.
     Late,
+    /// The engine has lost a beat that it had shown.
+    Lost,
     /// Another process runs under the node's id.
     Replaced,
 }
@@ -34,12 +38,22 @@ impl PutBeat {
         if registered != Some(self.beat.incarnation) {
             return Beaten::Replaced;
         }
-        if !self.follows(store.view.beats.get(&self.node)) {
+        let last = store.view.beats.get(&self.node);
+        if self.is_lost(last) {
+            return Beaten::Lost;
+        }
+        if !self.follows(last) {
             return Beaten::Late;
         }
         store.next_revision();
         store.view.beats.insert(self.node, self.beat);
         Beaten::Alive(store.view.parts.clone())
+    }
+
+    /// A restore may give higher revisions out: only the beat tells that the engine went back (§8).
+    fn is_lost(&self, last: Option<&Beat>) -> bool {
+        let own = last.filter(|last| last.incarnation == self.beat.incarnation);
+        own.map_or(0, |last| last.counter) < self.shown
     }
 
     /// A twin of an earlier beat must not bring back a beat that a claimant has already counted as silence (§3.2).

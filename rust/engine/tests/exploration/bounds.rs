@@ -127,6 +127,11 @@ pub const ALL: &[Named] = &[
         sometimes: &["a snapshot is complete", "a write of a snapshot is refused after a restore"],
     },
     Named {
+        name: "bumps",
+        bounds: Bounds { nodes: 1, is_timed: true, appends: 0, backups: 1, restores: 1, epochs: 0, ..Bounds::QUIET },
+        sometimes: &["a node finds that the engine went back"],
+    },
+    Named {
         name: "histories",
         bounds: Bounds { nodes: 1, appends: 1, backups: 1, restores: 1, accepts: 1, epochs: 1, ..Bounds::QUIET },
         sometimes: &["a node finds another history"],

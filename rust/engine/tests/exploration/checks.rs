@@ -1,4 +1,4 @@
-//! What must hold: E1 to E5, and that no node raises a false alarm (E6).
+//! What must hold: E1 to E5, that no node raises a false alarm (E6), and none takes an image of an engine that went back (E7).
 
 use rota_engine::{
     Command, Entry, Event, Log, PartitionId, Request, Store, Ticket,
@@ -149,6 +149,16 @@ pub fn stopped(world: &World, at: usize, stop: Stop, seen: &mut Seen) -> Result<
         Stop::OtherHistory(_) => "a node finds another history",
         Stop::Replaced => "a node finds itself replaced",
     });
+    Ok(())
+}
+
+/// E7: a node whose answered beat is lost does not take the engine's image for its cluster's.
+pub fn shown(world: &World, at: usize) -> Result<(), Broken> {
+    let host = &world.hosts[at];
+    let state = host.node.inspect();
+    if host.has_lost && state.stopped.is_none() && state.view == world.memory.view() {
+        return Err(("E7", format!("node {at} follows an engine that has lost its beat: {:?}", state.view)));
+    }
     Ok(())
 }
 

@@ -74,6 +74,11 @@ fn returns() {
 }
 
 #[test]
+fn bumps() {
+    explore_named("bumps");
+}
+
+#[test]
 fn histories() {
     explore_named("histories");
 }

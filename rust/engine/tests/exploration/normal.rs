@@ -83,7 +83,8 @@ impl Collected {
         let mut counters = BTreeMap::new();
         let mut next: BTreeMap<Incarnation, u64> = BTreeMap::new();
         for (incarnation, counter) in &self.counters {
-            let number = next.entry(*incarnation).or_default();
+            // A process that was shown no beat has 0 there, which an engine that went back has, too.
+            let number = next.entry(*incarnation).or_insert(u64::from(self.keeps_floors && *counter > 0));
             counters.insert((*incarnation, *counter), *number);
             *number += 1;
         }
@@ -106,6 +107,9 @@ impl World {
             }
         }
         let processes: Vec<Incarnation> = self.hosts.iter().map(|host| host.config.incarnation).collect();
+        if !keeps_floors {
+            flights.iter_mut().for_each(|flight| forget_shown(&mut flight.request));
+        }
         settle(&mut flights, &mut states);
         if !keeps_floors && backup.is_none() {
             flights.retain(|flight| flight.call.is_some() || !is_spent(&store, &flight.request));
@@ -138,10 +142,13 @@ fn rest(host: &mut Host, state: &mut State, keeps_floors: bool, ttl: u64) {
         }
         if !keeps_floors {
             call.floor = Revision(0);
+            forget_shown(&mut call.request);
         }
     }
     if !keeps_floors {
         state.known = Revision(0);
+        // An engine that does not go back has every beat that it has shown.
+        state.shown = None;
     }
     if state.stopped.is_some() {
         state.silent.clear();
@@ -154,6 +161,12 @@ fn rest(host: &mut Host, state: &mut State, keeps_floors: bool, ttl: u64) {
     state.silent.retain(|(node, _), _| *node != me);
     state.view.beats.retain(|node, _| *node != me && owners.contains(node));
     host.clock = NOW;
+}
+
+fn forget_shown(request: &mut Request) {
+    if let Body::Beat(put) = &mut request.body {
+        put.shown = 0;
+    }
 }
 
 /// No time passes: the session lasts, no beat is due, and every owner has been silent for long.
@@ -256,7 +269,10 @@ fn of_prev(prev: &mut rota_engine::Prev, to: &mut impl Visitor) {
 
 fn of_request(request: &mut Request, to: &mut impl Visitor) {
     match &mut request.body {
-        Body::Beat(put) => to.beat(&mut put.beat),
+        Body::Beat(put) => {
+            to.beat(&mut put.beat);
+            of_counter(put.beat.incarnation, &mut put.shown, to);
+        }
         Body::Claim(claim) => of_claim(claim, to),
         Body::Append(append) => {
             to.revision(&mut append.token.claimed);
@@ -273,6 +289,12 @@ fn of_request(request: &mut Request, to: &mut impl Visitor) {
         Body::Release(request) => to.revision(&mut request.token.claimed),
         Body::Register(_) | Body::Read(_) | Body::Usage(_) | Body::Note(_) | Body::AcceptLoss(_) => {}
     }
+}
+
+fn of_counter(incarnation: Incarnation, counter: &mut u64, to: &mut impl Visitor) {
+    let mut beat = Beat { incarnation, counter: *counter };
+    to.beat(&mut beat);
+    *counter = beat.counter;
 }
 
 fn of_claim(claim: &mut rota_engine::requests::Claim, to: &mut impl Visitor) {
@@ -293,7 +315,7 @@ fn of_answer(answer: &mut Answer, to: &mut impl Visitor) {
         Content::Contents(contents) => of_log(&mut contents.log, to),
         Content::OtherHistory(_)
         | Content::Registered(Registered::Taken(_))
-        | Content::Beaten(Beaten::Alive(_) | Beaten::Late | Beaten::Replaced)
+        | Content::Beaten(Beaten::Alive(_) | Beaten::Late | Beaten::Lost | Beaten::Replaced)
         | Content::Claimed(Claimed::Lost(None))
         | Content::Appended(Appended::Refused { entry: None, .. })
         | Content::Fence(_)
@@ -311,6 +333,7 @@ fn of_state(state: &mut State, incarnation: Incarnation, to: &mut impl Visitor) 
         next_call: _,
         calls,
         counter,
+        shown,
         beat_due_ms: _,
         valid_until_ms: _,
         answered_ms: _,
@@ -321,10 +344,11 @@ fn of_state(state: &mut State, incarnation: Incarnation, to: &mut impl Visitor) 
         stopped: _,
     } = state;
     to.image(known);
-    let mut last = Beat { incarnation, counter: *counter };
-    to.beat(&mut last);
-    *counter = last.counter;
-    let _ = counter;
+    of_counter(incarnation, counter, to);
+    if let Some((revision, counter)) = shown {
+        to.image(revision);
+        of_counter(incarnation, counter, to);
+    }
     for call in calls.values_mut() {
         to.image(&mut call.floor);
         of_request(&mut call.request, to);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rota_engine::{
-    Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce, Outcome,
+    Answer, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce, Outcome,
     PartitionId, Request, Store, Ticket,
     node::{Phase, Refusal, Stop},
-    requests::{AcceptLoss, Body, Content, Register, Registered},
+    requests::{AcceptLoss, Beaten, Body, Content, Register, Registered},
 };
 
 use crate::{bounds::Bounds, checks};
@@ -40,6 +40,10 @@ pub struct Host {
     pub config: Config,
     pub clock: u64,
     pub folded: BTreeMap<PartitionId, Vec<u8>>,
+    /// Whether a beat was answered that the engine's copy lacks.
+    pub has_beaten: bool,
+    /// Whether a restore took such a beat away.
+    pub has_lost: bool,
 }
 
 /// What really happened to a partition.
@@ -198,6 +202,7 @@ impl World {
             Action::Watch(at) => {
                 let view = self.memory.view();
                 self.event(at, Event::View(view), seen)?;
+                checks::shown(self, at)?;
             }
             Action::Acquire(at, partition) => self.event(at, Event::Acquire(partition), seen)?,
             Action::Release(at, partition) => {
@@ -258,12 +263,20 @@ impl World {
             Action::BackUp => {
                 self.left.backups -= 1;
                 self.memory.back_up();
+                self.hosts.iter_mut().for_each(|host| host.has_beaten = false);
                 self.backup = self.truths.clone();
             }
             Action::Restore => {
                 self.left.restores -= 1;
                 self.is_restored = true;
+                let last = self.memory.view().revision;
                 self.memory.restore();
+                if self.left.is_timed {
+                    self.bump(last);
+                }
+                for host in &mut self.hosts {
+                    host.has_lost |= std::mem::take(&mut host.has_beaten);
+                }
                 for (partition, truth) in &mut self.truths {
                     let kept = self.backup[partition].log.clone();
                     let gone = truth.log.iter().map(|(record, _)| *record);
@@ -279,6 +292,13 @@ impl World {
                 self.memory.call(&Request { history: history(1), body: Body::AcceptLoss(accept) });
             }
         }
+    }
+
+    /// The engine goes on with higher revisions than before the restore.
+    fn bump(&mut self, last: rota_engine::Revision) {
+        let mut store = self.memory.store().clone();
+        store.view.revision.0 = last.0 + 1;
+        self.memory = Memory::with(store, self.memory.flights().to_vec(), None);
     }
 
     fn restart(&mut self, at: usize) {
@@ -334,6 +354,11 @@ impl World {
 
     fn arrive(&mut self, ended: Option<(NodeId, rota_engine::CallId, Outcome)>, seen: &mut Seen) -> Result<(), Broken> {
         let Some((node, call, outcome)) = ended else { return Ok(()) };
+        if let Outcome::Answered(Answer { content: Content::Beaten(Beaten::Alive(_)), .. }) = &outcome {
+            let has = |store: &Store| store.view.beats.get(&node).copied();
+            let is_new = self.memory.backup().is_some_and(|backup| has(backup) != has(self.memory.store()));
+            self.hosts[node.0 as usize].has_beaten |= is_new;
+        }
         self.event(node.0 as usize, Event::Ended(call, outcome), seen)
     }
 
@@ -403,7 +428,14 @@ impl Host {
         let answer = memory.call(&Request { history, body: Body::Register(register) });
         let Content::Registered(Registered::As(view)) = answer.content else { panic!("{answer:?}") };
         let config = Config { node, incarnation, ttl_ms: bounds.ttl, margin_ms: bounds.margin, beat_interval_ms: 1 };
-        Host { node: Node::new(config.clone(), view, clock), config, clock, folded: BTreeMap::new() }
+        Host {
+            node: Node::new(config.clone(), view, clock),
+            config,
+            clock,
+            folded: BTreeMap::new(),
+            has_beaten: false,
+            has_lost: false,
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `Beat`: a beat is written over none, over one of another process, or over an older one of its own. Beats of one
 //! process are ordered as their values are, so "older" is a comparison of values; one of another process comes before all
-//! of them or after all of them.
+//! of them or after all of them. A process that was shown a beat writes over that one or a later one only.
 
 use rota_engine::{
-    Part, PartitionId, Revision,
+    Beat, Part, PartitionId, Revision,
     requests::{Beaten, Content, PutBeat},
 };
 
@@ -19,12 +19,20 @@ impl Mapped for PutBeat {
     fn transaction(&self, keys: &Keys) -> TxnRequest {
         let (beat, value) = (keys.beat(self.node), self.beat.encode());
         let write = || vec![put(beat.clone(), value.clone()), range(keys.parts(), 0)];
-        let of_a_higher_process = is_greater(beat.clone(), values::after_beats_of(self.beat.incarnation));
-        let replaces = when(vec![of_a_higher_process], write(), vec![]);
-        let follows = when(vec![is_less(beat.clone(), value.clone())], write(), vec![nested(replaces)]);
-        let begins = when(vec![is_absent(beat.clone())], write(), vec![nested(follows)]);
+        let (is_older, after_all) =
+            (is_less(beat.clone(), value.clone()), values::after_beats_of(self.beat.incarnation));
+        let beats = if let Some(before) = self.shown.checked_sub(1) {
+            let before = Beat { counter: before, ..self.beat }.encode();
+            let has_shown = vec![is_greater(beat.clone(), before), is_less(beat.clone(), after_all)];
+            when(has_shown, vec![nested(when(vec![is_older], write(), vec![]))], vec![])
+        } else {
+            let of_a_higher_process = is_greater(beat.clone(), after_all);
+            let replaces = when(vec![of_a_higher_process], write(), vec![]);
+            let follows = when(vec![is_older], write(), vec![nested(replaces)]);
+            when(vec![is_absent(beat.clone())], write(), vec![nested(follows)])
+        };
         let registered = has_value(keys.incarnation(self.node), self.beat.incarnation.encode());
-        when(vec![registered], vec![nested(begins)], vec![])
+        when(vec![registered], vec![nested(beats)], vec![])
     }
 
     fn answer(&self, _: &Keys, answer: &TxnResponse, _: Revision) -> Result<Content, Malformed> {
@@ -32,6 +40,12 @@ impl Mapped for PutBeat {
             return Ok(Content::Beaten(Beaten::Replaced));
         }
         let mut attempt = txn::nested_at(&answer.responses, 0)?;
+        if self.shown > 0 {
+            if !attempt.succeeded {
+                return Ok(Content::Beaten(Beaten::Lost));
+            }
+            attempt = txn::nested_at(&attempt.responses, 0)?;
+        }
         while !attempt.succeeded {
             if attempt.responses.is_empty() {
                 return Ok(Content::Beaten(Beaten::Late));

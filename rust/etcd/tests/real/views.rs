@@ -30,7 +30,7 @@ async fn register(engine: &EtcdEngine, history: HistoryId) {
 /// Beats, and returns the engine's revision.
 async fn beat(engine: &EtcdEngine, history: HistoryId, counter: u64) -> Revision {
     let beat = Beat { incarnation: Incarnation(1), counter };
-    let request = Request { history, body: Body::Beat(PutBeat { node: NODE, beat }) };
+    let request = Request { history, body: Body::Beat(PutBeat { node: NODE, beat, shown: 0 }) };
     let began = Instant::now();
     loop {
         if let Outcome::Answered(answer) = engine.call(&request).await {
