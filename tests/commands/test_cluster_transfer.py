@@ -252,6 +252,30 @@ def test_messages_go_along_with_the_directory(tmp_path: Path, url: str) -> None:
         on_data(data)
 
 
+def test_a_new_producer_does_not_get_the_id_of_one_before_the_import(tmp_path: Path, url: str) -> None:
+    data = tmp_path / "data"
+    with on_data(data) as server:
+        server.create_topic(TOPIC, 1)
+        in_transaction(server, "ended", 1, ends=True)
+        # Its id comes soon after that of the transactional producer.
+        send_idempotent(server, "before")
+    done("import", url, data, "--ttl-ms", TTL_MS)
+    with rota.Server(engine=url, node_id=1, ttl_ms=TTL_MS, settings=SETTINGS, data=data) as server:
+        eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
+        # The first record of an id that another producer had is answered as a duplicate.
+        after = [f"after {number}" for number in range(4)]
+        for value in after:
+            send_idempotent(server, value)
+        assert [row.value for row in server.messages(TOPIC)] == [value.encode() for value in ("before", *after)]
+
+
+def send_idempotent(server: rota.Server, value: str) -> None:
+    """Send one record as an idempotent producer that begins now."""
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True})
+    producer.produce(TOPIC, value, partition=0)
+    assert producer.flush(WITHIN_S) == 0
+
+
 def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, etcd: Etcd) -> None:
     url, data = etcd.url(f"transfer/{next(NUMBERS)}"), tmp_path / "data"
     with on_data(data) as server:

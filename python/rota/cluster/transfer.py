@@ -23,6 +23,8 @@ COUNTS = {OFFSETS_TOPIC: "offsets.topic.num.partitions", STATE_TOPIC: "transacti
 """The setting of a topic's number of partitions, in the order in which the engine numbers them."""
 SETTINGS, PRODUCER_IDS, TOPIC, IMPORTING = "cluster", "producer-ids", "topic/", b"importing="
 """Notes: rust/cluster/src/notes.rs."""
+PRODUCER_IDS_FROM = 1 << 47
+"""Above all ids of a server without engine, which begin at random below 2**46: rust/server/src/topics/table.rs."""
 TIDY_S = 10.0
 
 
@@ -179,8 +181,12 @@ def _read_into(
 
 
 def _free_producer_id(log: _rota.DataLog, partitions: int) -> int:
-    """Above all ids of transactional producers: their values begin with a version and the id."""
-    free = 0
+    """Above all ids that live producers may have.
+
+    Of idempotent ones, whose state is in partitions of messages, only the range of their ids is known. A directory that
+    was exported from a cluster may have transactional ones above it: their values begin with a version and the id.
+    """
+    free = PRODUCER_IDS_FROM
     for number in range(partitions):
         offset = 0
         while rows := log.records(STATE_TOPIC, number, offset, RECORDS_AT_ONCE):
