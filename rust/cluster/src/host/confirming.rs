@@ -8,9 +8,9 @@ use rota_engine::{
     node::Phase,
     requests::{Check, Content, Fence},
 };
-use tokio::{sync::oneshot, task::JoinSet};
+use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
-use super::Running;
+use super::{Running, appends};
 use crate::messages::{Needed, Report};
 
 /// Reads that wait. A read whose sender is dropped is refused.
@@ -55,8 +55,13 @@ impl Running<'_> {
         self.confirmations.asked = asked;
         let reports = self.reports.clone();
         tokio::task::spawn_local(async move {
+            let began = Instant::now();
+            let checks = checks.join_all().await;
+            let outcomes: Vec<Outcome> = checks.iter().map(|(_, _, outcome)| outcome.clone()).collect();
+            // What failed is asked again at once.
+            appends::pause_after(&outcomes, began).await;
             // The node may have ended.
-            let _gone = reports.send(Report::Checked(checks.join_all().await));
+            let _gone = reports.send(Report::Checked(checks));
         });
     }
 

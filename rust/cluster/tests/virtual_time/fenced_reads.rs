@@ -83,3 +83,19 @@ fn a_read_that_comes_during_a_round_waits_for_the_next_one() {
         assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
     });
 }
+
+#[test]
+fn reads_that_an_engine_refuses_at_once_are_asked_again_after_a_pause() {
+    run(|| async {
+        let scene = one_node().await;
+        let process = &scene.processes[&1];
+        process.link.set_faults(|faults| faults.refused = Some(0));
+        let mut waiting = process.host.confirm(needed(&scene, 1, 0));
+        scene.pass(TTL_MS / 2).await;
+        assert_eq!(waiting.try_recv(), Err(TryRecvError::Empty));
+        let refused = process.link.faults().refused.expect("a count");
+        assert!(refused < 100, "{refused} requests in half a TTL");
+        process.link.set_faults(|faults| faults.refused = None);
+        waiting.await.expect("it still is the owner");
+    });
+}
