@@ -25,6 +25,8 @@ pub struct Faults {
     pub refused: Option<u32>,
     /// The watch shows nothing new.
     pub is_watch_stalled: bool,
+    /// A watch that begins shows no image at all.
+    pub is_watch_blind: bool,
     /// How long a request is on its way before the engine carries it out.
     pub latency: Duration,
     /// So many next requests do not arrive.
@@ -48,6 +50,7 @@ struct Inner {
 /// What a link shows, and its faults.
 struct Shown {
     views: watch::Sender<Option<Arc<View>>>,
+    no_views: watch::Sender<Option<Arc<View>>>,
     faults: Mutex<Faults>,
     loads: Loads,
 }
@@ -92,7 +95,8 @@ impl MemoryEngine {
     pub fn link(&self) -> MemoryLink {
         let mut inner = lock(&self.inner);
         let (views, _) = watch::channel(Some(Arc::new(inner.memory.view())));
-        let shown = Arc::new(Shown { views, faults: Mutex::default(), loads: Loads::default() });
+        let (no_views, _) = watch::channel(None);
+        let shown = Arc::new(Shown { views, no_views, faults: Mutex::default(), loads: Loads::default() });
         inner.links.push(Arc::downgrade(&shown));
         MemoryLink { engine: self.clone(), shown }
     }
@@ -278,7 +282,7 @@ impl Engine for MemoryLink {
     }
 
     fn views(&self) -> watch::Receiver<Option<Arc<View>>> {
-        self.shown.views.subscribe()
+        if self.faults().is_watch_blind { self.shown.no_views.subscribe() } else { self.shown.views.subscribe() }
     }
 
     fn image(&self) -> Pending<'_, Result<View, String>> {

@@ -19,6 +19,9 @@ use crate::{
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The engine's watch shows its first image within this time, or the operator is told why not.
+const FIRST_VIEW: Duration = Duration::from_secs(5);
+
 /// A process that the engine has registered.
 pub(super) struct Joined {
     pub engine: Arc<dyn Engine>,
@@ -112,8 +115,11 @@ fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
 async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) -> Result<Joined, Obstacle> {
     let engine = connect().await.map_err(Obstacle::Trouble)?;
     let mut views = engine.views();
-    let gone = |_| Obstacle::Trouble("the engine is gone".to_owned());
-    views.wait_for(Option::is_some).await.map_err(gone).map(drop)?;
+    let trouble = |reason: &str| Obstacle::Trouble(engine.trouble().unwrap_or_else(|| reason.to_owned()));
+    let shown = tokio::time::timeout(FIRST_VIEW, views.wait_for(Option::is_some)).await;
+    shown
+        .map_err(|_late| trouble("the engine's watch shows nothing"))?
+        .map_err(|_gone| trouble("the engine is gone"))?;
     let view = present(&*engine).await?;
     if let Some(reason) = past.refusal(config.node, &view) {
         return Err(Obstacle::Refused(reason.to_owned()));

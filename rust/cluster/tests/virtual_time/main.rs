@@ -351,6 +351,20 @@ fn a_server_with_other_settings_says_what_to_change() {
 }
 
 #[test]
+fn a_server_that_is_shown_no_image_says_so_and_joins_when_there_is_one() {
+    run(|| async {
+        let mut scene = Scene::new();
+        scene.start(1);
+        let link = scene.processes[&1].link.clone();
+        link.set_faults(|faults| faults.is_watch_blind = true);
+        scene.until(10_000, |scene| scene.says(1, "the engine's watch shows nothing")).await;
+        link.set_faults(|faults| faults.is_watch_blind = false);
+        scene.until(10_000, Scene::all_answer).await;
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
 fn a_cluster_of_a_version_without_transactions_gets_their_partitions() {
     run(|| async {
         let mut scene = Scene::new();
