@@ -127,9 +127,7 @@ impl PostgresEngine {
 
     /// Makes the tables of a cluster, or upgrades them.
     pub async fn prepare(config: &Config) -> Result<Prepared, PrepareError> {
-        let connecting =
-            Session::open(config, &config.endpoints, TargetSessionAttrs::ReadWrite, Isolation::EachStatement);
-        let mut session = timeout(config.timeout, connecting).await.unwrap_or(Err(Failure::Timeout))?;
+        let mut session = writer(config).await?;
         let history = random()?;
         schema::prepare(session.client_mut(), &config.schema, &schema::STEPS, history, FORMAT).await
     }
@@ -385,9 +383,21 @@ async fn chunk_on(session: &Session, history: HistoryId, put: &PutChunk) -> Resu
     }
 }
 
+/// The host that takes writes, for an operator. Each host has the time of an attempt.
+async fn writer(config: &Config) -> Result<Session, Failure> {
+    let mut last = Failure::Connection("no hosts".to_owned());
+    for endpoint in &config.endpoints {
+        let connecting = Session::open(config, endpoint, TargetSessionAttrs::ReadWrite, Isolation::EachStatement);
+        match timeout(config.timeout, connecting).await.unwrap_or(Err(Failure::Timeout)) {
+            Err(failure) if !matches!(failure, Failure::Refused(_)) => last = failure,
+            ended => return ended,
+        }
+    }
+    Err(last)
+}
+
 async fn host(config: &Config, endpoint: &Endpoint) -> Result<(Durability, u64, u64), Failure> {
-    let endpoints = std::slice::from_ref(endpoint);
-    let session = Session::open(config, endpoints, TargetSessionAttrs::Any, Isolation::Snapshot).await?;
+    let session = Session::open(config, endpoint, TargetSessionAttrs::Any, Isolation::Snapshot).await?;
     let told = session.ask(&format!("SET search_path TO \"{}\";{}", config.schema, usage::SIZES)).await?;
     let row = told.last()?;
     Ok((session.durability.clone(), value(row, 0)?, value(row, 1)?))

@@ -1,7 +1,10 @@
 //! A line: requests to the host that takes writes, over one connection at a time.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -25,6 +28,8 @@ pub struct Shared {
     pub config: Config,
     trouble: Mutex<Option<String>>,
     durability: Mutex<Option<Durability>>,
+    /// The host that the next attempt to connect asks first.
+    next: AtomicUsize,
     /// `None`: the last attempt to connect succeeded.
     failing: tokio::sync::Mutex<Option<Failing>>,
 }
@@ -51,7 +56,7 @@ impl Shared {
     /// Of an engine to which nothing was sent yet.
     pub fn new(config: Config) -> Arc<Shared> {
         let (trouble, durability, failing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Shared { config, trouble, durability, failing })
+        Arc::new(Shared { config, trouble, durability, next: AtomicUsize::new(0), failing })
     }
 
     /// Why the last call had no answer; `None` if it had one.
@@ -92,10 +97,26 @@ impl Shared {
         session
     }
 
+    /// Asks each host once, the one that took writes last first.
     async fn attempt(&self, isolation: Isolation) -> Result<Arc<Session>, Failure> {
-        let session = Session::of_cluster(&self.config, isolation).await?;
-        *lock(&self.durability) = Some(session.durability.clone());
-        Ok(Arc::new(session))
+        let endpoints = &self.config.endpoints;
+        let mut last = Failure::Connection("no hosts".to_owned());
+        for _ in endpoints {
+            let at = self.next.load(Ordering::Relaxed) % endpoints.len();
+            // A host may take the connection and say nothing until the caller gives this up: the next attempt is for another.
+            self.next.store(at + 1, Ordering::Relaxed);
+            match Session::of_cluster(&self.config, &endpoints[at], isolation).await {
+                Ok(session) => {
+                    self.next.store(at, Ordering::Relaxed);
+                    *lock(&self.durability) = Some(session.durability.clone());
+                    return Ok(Arc::new(session));
+                }
+                // What the host that takes writes says of itself.
+                Err(refused @ Failure::Refused(_)) => return Err(refused),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
     }
 }
 

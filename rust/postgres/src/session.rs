@@ -58,11 +58,11 @@ impl Session {
     /// Connects, and refuses a database that loses what it has confirmed.
     pub async fn open(
         config: &Config,
-        endpoints: &[Endpoint],
+        endpoint: &Endpoint,
         attributes: TargetSessionAttrs,
         isolation: Isolation,
     ) -> Result<Session, Failure> {
-        let (address, heard) = (config.client(endpoints, attributes), Arc::<Heard>::default());
+        let (address, heard) = (config.client(endpoint, attributes), Arc::<Heard>::default());
         let (client, connection) = match &config.tls {
             None => {
                 let (client, connection) = address.connect(NoTls).await?;
@@ -81,9 +81,9 @@ impl Session {
         Ok(Session { client, heard, connection, tls, durability, prepared })
     }
 
-    /// As [`open`](Session::open), to the host that takes writes, with the tables of the cluster.
-    pub async fn of_cluster(config: &Config, isolation: Isolation) -> Result<Session, Failure> {
-        let session = Session::open(config, &config.endpoints, TargetSessionAttrs::ReadWrite, isolation).await?;
+    /// As [`open`](Session::open), to a host that takes writes, with the tables of the cluster.
+    pub async fn of_cluster(config: &Config, endpoint: &Endpoint, isolation: Isolation) -> Result<Session, Failure> {
+        let session = Session::open(config, endpoint, TargetSessionAttrs::ReadWrite, isolation).await?;
         let chosen = settings::choose(&session.client, &config.schema).await;
         chosen.map_err(|unusable| unusable.failure(config))?;
         Ok(session)

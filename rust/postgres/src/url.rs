@@ -116,19 +116,17 @@ impl Config {
         format!("postgres://{}/{}{schema}", hosts.join(","), self.database)
     }
 
-    /// What a connection to one of these hosts needs: to any of them, or to the one that takes writes.
-    pub(crate) fn client(&self, endpoints: &[Endpoint], attributes: TargetSessionAttrs) -> tokio_postgres::Config {
+    /// What a connection to a host needs: to any, or to one that takes writes.
+    pub(crate) fn client(&self, endpoint: &Endpoint, attributes: TargetSessionAttrs) -> tokio_postgres::Config {
         let mut client = tokio_postgres::Config::new();
-        for endpoint in endpoints {
-            client.host(&endpoint.host).port(endpoint.port);
-        }
+        client.host(&endpoint.host).port(endpoint.port);
         if let Some(user) = &self.user {
             client.user(&user.name);
             if let Some(password) = &user.password {
                 client.password(password);
             }
         }
-        let each = self.timeout / (endpoints.len() as u32).max(1);
+        let each = self.timeout / (self.endpoints.len() as u32).max(1);
         client
             .dbname(&self.database)
             .application_name("rota")

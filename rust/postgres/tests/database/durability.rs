@@ -111,6 +111,24 @@ fn after_a_failover_the_standby_has_everything_that_was_answered() {
     });
 }
 
+/// The system of a host that hangs takes connections, and nobody answers on them.
+#[test]
+fn a_failover_from_a_host_that_hangs_goes_to_the_standby() {
+    run(|| async {
+        let (primary, standby) = pair();
+        let mut owner = Owner::new(open(&impatient(&[&primary, &standby])).await).await;
+        owner.append_many(5).await;
+        primary.signal_all("STOP");
+        standby.promote();
+        let before = owner.unknown;
+        owner.append_many(5).await;
+        let attempts = owner.unknown - before;
+        assert!(attempts < 10, "{attempts} attempts of a second");
+        assert_eq!(owner.check().await.entries.len(), 10);
+        PostgresEngine::prepare(&impatient(&[&primary, &standby])).await.expect("an operator finds the standby");
+    });
+}
+
 /// Waits for a row on a server.
 async fn until(server: &Server, statement: &str) {
     let began = Instant::now();

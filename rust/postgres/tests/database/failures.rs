@@ -137,7 +137,7 @@ fn loads_of_a_slow_database_end_beside_other_requests() {
 
 /// A session with a lock that loads wait for.
 async fn locked(config: &Config) -> Session {
-    let session = Session::of_cluster(config, Isolation::EachStatement).await.expect("a session");
+    let session = Session::of_cluster(config, &config.endpoints[0], Isolation::EachStatement).await.expect("a session");
     session.ask("BEGIN; LOCK TABLE log IN ACCESS EXCLUSIVE MODE;").await.expect("a lock");
     session
 }

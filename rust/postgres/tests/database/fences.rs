@@ -111,7 +111,8 @@ fn a_claim_waits_for_an_append_that_has_passed_the_fence() {
         let config = config(&[&server]);
         let owner = Owner::new(open(&config).await).await;
         let (history, append, token) = (owner.history, owner.next_append(10), owner.token);
-        let other = Session::of_cluster(&config, Isolation::EachStatement).await.expect("a session");
+        let other =
+            Session::of_cluster(&config, &config.endpoints[0], Isolation::EachStatement).await.expect("a session");
         let insertion = "BEGIN; INSERT INTO log VALUES (0, 0, 1, gen_random_uuid(), 1, '', 1);";
         other.ask(insertion).await.expect("an uncommitted entry");
         let engine = owner.engine.clone();

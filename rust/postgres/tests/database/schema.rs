@@ -13,7 +13,7 @@ use crate::{
 
 async fn prepared(config: &Config, steps: &[&str]) -> Result<Prepared, PrepareError> {
     let isolation = Isolation::EachStatement;
-    let session = Session::open(config, &config.endpoints, TargetSessionAttrs::ReadWrite, isolation).await;
+    let session = Session::open(config, &config.endpoints[0], TargetSessionAttrs::ReadWrite, isolation).await;
     prepare(session.expect("a session").client_mut(), &config.schema, steps, 7, 1).await
 }
 
@@ -78,7 +78,7 @@ fn a_role_that_does_not_wait_waits_for_rota() {
         let engine = open(&config).await;
         let durability = engine.durability().expect("an answer");
         assert!(durability.warning().is_some_and(|warning| warning.contains("may lose acknowledged commits")));
-        let session = Session::of_cluster(&config, Isolation::Snapshot).await.expect("a session");
+        let session = Session::of_cluster(&config, &config.endpoints[0], Isolation::Snapshot).await.expect("a session");
         let told = session.ask("SHOW synchronous_commit;").await.expect("an answer");
         assert_eq!(told.last().expect("a row").get(0), Some("on"));
         assert!(engine.name().ends_with(&format!("?schema={}", config.schema)), "{}", engine.name());
