@@ -5,16 +5,20 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use rota_cluster::{Endpoint, Loads};
 use rota_engine::{
     HistoryId, Outcome, PartitionId, Request, View,
-    requests::{Answer, Append, Body, PutChunk, Read},
+    requests::{Answer, Append, Body, Content, HeadPut, PutChunk, Read, Trim},
 };
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 use tokio_postgres::config::TargetSessionAttrs;
 
 use crate::{
     failure::Failure,
     line::{Line, Shared},
     load::{self, Spare},
-    requests::{Fenced, Small, append, chunk, fenced, fenced_answer, small, small_answer, usage},
+    requests::{Batch, Fenced, OWN, Small, append, chunk, fenced, fenced_answer, small, small_answer, usage},
     schema::{self, PrepareError, Prepared},
     session::Session,
     settings::{Durability, Isolation},
@@ -34,6 +38,11 @@ const ROW_MAX: Duration = Duration::from_mins(1);
 /// A transaction that another one disturbed is sent again so often, and after such a pause.
 const ATTEMPTS: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(5);
+
+/// Rows of the first transaction of a deletion. The next one has twice as many after one that took less than [`QUICK`].
+const ROWS_MIN: u64 = 8;
+const ROWS_MAX: u64 = 4_096;
+const QUICK: Duration = Duration::from_millis(50);
 
 /// Why an engine cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -338,9 +347,16 @@ impl PostgresEngine {
             Body::Read(body) => self.load(history, body).await,
             Body::Chunk(body) => chunk_on(session, history, body).await,
             Body::Check(body) => on_partition(session, history, body).await,
-            Body::Head(body) => on_partition(session, history, body).await,
-            Body::Trim(body) => on_partition(session, history, body).await,
-            Body::Sweep(body) => on_partition(session, history, body).await,
+            Body::Head(body) => {
+                let answer = on_partition(session, history, body).await?;
+                if answer.content == Content::HeadPut(HeadPut::Written) {
+                    let trim = Trim { partition: body.partition, token: body.token };
+                    delete_on(session, history, |rows| Batch { of: &trim, rows }).await?;
+                }
+                Ok(answer)
+            }
+            Body::Trim(body) => delete_on(session, history, |rows| Batch { of: body, rows }).await,
+            Body::Sweep(body) => delete_on(session, history, |rows| Batch { of: body, rows }).await,
             Body::Usage(body) => on_partition(session, history, body).await,
         }
     }
@@ -358,6 +374,25 @@ async fn on_small_keys(
 
 async fn on_partition(session: &Session, history: HistoryId, request: &dyn Fenced) -> Result<Answer, Failure> {
     fenced_answer(request, history, &session.ask(&fenced(request, history)).await?)
+}
+
+/// Deletes, some rows in each transaction. An attempt that its time ends has deleted those of the transactions before.
+async fn delete_on<T: Fenced>(
+    session: &Session,
+    history: HistoryId,
+    batch: impl Fn(u64) -> T,
+) -> Result<Answer, Failure> {
+    let mut rows = ROWS_MIN;
+    loop {
+        let (request, began) = (batch(rows), Instant::now());
+        let told = session.ask(&fenced(&request, history)).await?;
+        if told.count(OWN + 1)? < rows {
+            return fenced_answer(&request, history, &told);
+        }
+        if began.elapsed() < QUICK {
+            rows = (rows * 2).min(ROWS_MAX);
+        }
+    }
 }
 
 async fn append_on(session: &Session, history: HistoryId, appends: &[&Append]) -> Result<Vec<Answer>, Failure> {

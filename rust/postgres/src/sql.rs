@@ -109,7 +109,12 @@ impl Told {
 
     /// Whether a statement has read or written something.
     pub fn has_done(&self, statement: usize) -> Result<bool, Failure> {
-        self.statements.get(statement).map(|(_, count)| *count > 0).ok_or(Failure::Malformed("too few answers"))
+        Ok(self.count(statement)? > 0)
+    }
+
+    /// How many rows a statement has read or written.
+    pub fn count(&self, statement: usize) -> Result<u64, Failure> {
+        self.statements.get(statement).map(|(_, count)| *count).ok_or(Failure::Malformed("too few answers"))
     }
 }
 

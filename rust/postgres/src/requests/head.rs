@@ -1,11 +1,11 @@
-//! `Head`: the head and the deletion of what it has, in one transaction.
+//! `Head`: the head alone. What it has is deleted after that, as by a Trim.
 
 use rota_engine::{
     HistoryId, PartitionId,
     requests::{Content, Fence, HeadPut, PutHead},
 };
 
-use super::{Fenced, OWN, change_tail, fence, trim::delete_below};
+use super::{Fenced, OWN, change_tail, fence};
 use crate::{
     failure::Failure,
     sql::{Told, has_prev, is_head, is_held},
@@ -30,17 +30,16 @@ impl Fenced for PutHead {
         });
         let (upto, epoch, chunks, checksum) = (head.upto, head.epoch.0, head.chunks, head.checksum);
         let write = format!(
-            "WITH written AS (INSERT INTO head (p, upto, epoch, chunks, checksum, revision) \
+            "INSERT INTO head (p, upto, epoch, chunks, checksum, revision) \
              SELECT {p}, {upto}, {epoch}, {chunks}, {checksum}, nextval('revision') \
              WHERE EXISTS (SELECT FROM part WHERE {is_held}) AND {replaced} AND {has_chunks} AND {} \
              AND NOT EXISTS (SELECT FROM head WHERE p = {p} AND {}) \
              ON CONFLICT (p) DO UPDATE SET upto = excluded.upto, epoch = excluded.epoch, chunks = excluded.chunks, \
-             checksum = excluded.checksum, revision = excluded.revision RETURNING p) ",
+             checksum = excluded.checksum, revision = excluded.revision;",
             has_prev(*partition, *prev),
             is_head(head)
         );
-        let delete = delete_below(*partition, &upto.to_string(), "EXISTS (SELECT FROM written)");
-        format!("{}{write}{delete}SELECT FROM head WHERE p = {p} AND {};", change_tail(&is_held), is_head(head))
+        format!("{}{write}SELECT FROM head WHERE p = {p} AND {};", change_tail(&is_held), is_head(head))
     }
 
     fn answer(&self, told: &Told) -> Result<Content, Failure> {

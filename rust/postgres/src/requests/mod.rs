@@ -78,6 +78,15 @@ pub trait Fenced: Sync {
     fn answer(&self, told: &Told) -> Result<Content, Failure>;
 }
 
+/// At most so many rows of a deletion. Each of its transactions deletes some, and one that is sent again goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<T> {
+    /// The request.
+    pub of: T,
+    /// How many.
+    pub rows: u64,
+}
+
 /// A request that concerns one partition, as one message. One that is refused writes nothing, so it has a barrier.
 pub fn fenced(request: &dyn Fenced, history: HistoryId) -> String {
     [META, &part_of(request.partition()), &request.statements(history), BARRIER, LAST].concat()

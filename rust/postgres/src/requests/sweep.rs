@@ -5,22 +5,28 @@ use rota_engine::{
     requests::{Content, Sweep},
 };
 
-use super::{Fenced, fence, hold};
+use super::{Batch, Fenced, fence, hold};
 use crate::{
     failure::Failure,
     sql::{Told, is_held},
 };
 
-impl Fenced for Sweep {
+impl Fenced for Batch<&Sweep> {
     fn partition(&self) -> PartitionId {
-        self.partition
+        self.of.partition
     }
 
     fn statements(&self, history: HistoryId) -> String {
-        let is_held = is_held(self.partition, &self.token, history);
-        let (p, upto, epoch) = (self.partition.0, self.keep.upto, self.keep.epoch.0);
+        let Sweep { partition, token, keep } = self.of;
+        let (p, is_held) = (partition.0, is_held(*partition, token, history));
+        let (upto, epoch) = (keep.upto, keep.epoch.0);
+        let before = format!(
+            "SELECT upto, epoch, index FROM chunk WHERE p = {p} AND (upto, epoch, index) < ({upto}, {epoch}, 0) \
+             ORDER BY upto, epoch, index LIMIT {}",
+            self.rows
+        );
         let delete = format!(
-            "DELETE FROM chunk WHERE p = {p} AND (upto, epoch, index) < ({upto}, {epoch}, 0) \
+            "DELETE FROM chunk WHERE p = {p} AND (upto, epoch, index) IN ({before}) \
              AND EXISTS (SELECT FROM part WHERE {is_held});"
         );
         format!("{}{delete}", hold(&is_held))

@@ -1,25 +1,34 @@
-//! `Trim`: entries that the snapshot has go, but never the newest one.
+//! `Trim`: entries that the snapshot has go, but never the newest one. The oldest go first: what is left has no hole.
 
 use rota_engine::{
     HistoryId, PartitionId,
     requests::{Content, Trim},
 };
 
-use super::{Fenced, change_tail, fence};
+use super::{Batch, Fenced, change_tail, fence};
 use crate::{
     failure::Failure,
     sql::{Told, is_held},
 };
 
-impl Fenced for Trim {
+impl Fenced for Batch<&Trim> {
     fn partition(&self) -> PartitionId {
-        self.partition
+        self.of.partition
     }
 
     fn statements(&self, history: HistoryId) -> String {
-        let is_held = is_held(self.partition, &self.token, history);
-        let upto = format!("(SELECT upto FROM head WHERE p = {})", self.partition.0);
-        let delete = delete_below(self.partition, &upto, &format!("EXISTS (SELECT FROM part WHERE {is_held})"));
+        let (p, is_held) = (self.of.partition.0, is_held(self.of.partition, &self.of.token, history));
+        let oldest = format!(
+            "SELECT base_offset FROM log WHERE p = {p} \
+             AND base_offset + count <= (SELECT upto FROM head WHERE p = {p}) AND {} \
+             ORDER BY base_offset LIMIT {}",
+            is_followed(p),
+            self.rows
+        );
+        let delete = format!(
+            "DELETE FROM log WHERE p = {p} AND base_offset IN ({oldest}) \
+             AND EXISTS (SELECT FROM part WHERE {is_held});"
+        );
         format!("{}{delete}", change_tail(&is_held))
     }
 
@@ -28,11 +37,7 @@ impl Fenced for Trim {
     }
 }
 
-/// Deletes what lies below an offset from the tail. The newest entry stays, which the next append follows.
-pub(super) fn delete_below(partition: PartitionId, upto: &str, condition: &str) -> String {
-    let p = partition.0;
-    format!(
-        "DELETE FROM log WHERE p = {p} AND base_offset + count <= {upto} \
-         AND base_offset < (SELECT max(base_offset) FROM log WHERE p = {p}) AND {condition};"
-    )
+/// The newest entry stays, which the next append follows.
+fn is_followed(p: i32) -> String {
+    format!("base_offset < (SELECT max(base_offset) FROM log WHERE p = {p})")
 }

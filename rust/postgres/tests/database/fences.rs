@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
-    Body, Epoch, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
+    Body, Epoch, HistoryId, Incarnation, NodeId, Outcome, Prev, Request, SnapshotHead, Token, checksum,
     requests::{
-        AcceptLoss, Append, Appended, Claim, Claimed, Content, HeadPut, PutChunk, PutHead, Read, Silence,
+        AcceptLoss, Append, Appended, Claim, Claimed, Content, Fence, HeadPut, PutChunk, PutHead, Read, Silence, Sweep,
         append::Verdict,
     },
 };
 use rota_postgres::{PostgresEngine, session::Session, settings::Isolation};
 
 use crate::{
-    engines::{config, open, run},
+    engines::{config, impatient, open, run},
     server::Server,
 };
 
@@ -155,6 +155,53 @@ fn an_append_that_began_before_a_trim_does_not_bring_an_entry_back() {
         let read = call(&owner.engine, owner.history, Body::Read(Read { partition: PARTITION })).await;
         let Content::Contents(contents) = read else { panic!("{read:?}") };
         assert_eq!(contents.log.entries.into_keys().collect::<Vec<_>>(), [2, 3]);
+    });
+}
+
+/// Sends a request until it is answered; at most so many attempts of a second.
+async fn answered_within(attempts: u32, engine: &PostgresEngine, history: HistoryId, body: Body) -> Content {
+    let request = Request { history, body };
+    for _ in 0..attempts {
+        if let Outcome::Answered(answer) = engine.call(&request).await {
+            return answer.content;
+        }
+    }
+    panic!("no answer to {:?}: {:?}", request.body, engine.trouble());
+}
+
+#[test]
+fn a_deletion_that_takes_longer_than_an_attempt_ends() {
+    run(|| async {
+        let server = Server::start(&["synchronous_commit=off"]);
+        let config = impatient(&[&server]);
+        let mut owner = Owner::new(open(&config).await).await;
+        let (token, history) = (owner.token, owner.history);
+        owner.append_many(60).await;
+        let chunk =
+            |upto, index| Body::Chunk(PutChunk { partition: PARTITION, token, upto, index, bytes: vec![1, 2, 3] });
+        for index in 0..60 {
+            call(&owner.engine, history, chunk(1, index)).await;
+        }
+        call(&owner.engine, history, chunk(60, 0)).await;
+        let schema = &config.schema;
+        server.sql(&format!(
+            "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN PERFORM pg_sleep(0.05); RETURN OLD; END'"
+        ));
+        for table in ["chunk", "log"] {
+            server.sql(&format!(
+                "CREATE TRIGGER slow BEFORE DELETE ON {schema}.{table} FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
+            ));
+        }
+        let head = SnapshotHead { upto: 60, epoch: token.epoch, chunks: 1, checksum: checksum([&vec![1, 2, 3]]) };
+        let put = PutHead { partition: PARTITION, token, replaces: None, prev: owner.prev, head };
+        let written = answered_within(20, &owner.engine, history, Body::Head(put)).await;
+        assert_eq!(written, Content::HeadPut(HeadPut::Written));
+        let sweep = Body::Sweep(Sweep { partition: PARTITION, token, keep: head });
+        let swept = answered_within(20, &owner.engine, history, sweep).await;
+        assert_eq!(swept, Content::Fence(Fence::Held));
+        let log = owner.check().await;
+        assert_eq!((log.entries.into_keys().collect::<Vec<_>>(), log.chunks.len()), (vec![59], 1));
     });
 }
 
