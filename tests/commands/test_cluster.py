@@ -24,7 +24,7 @@ from harness.postgres import Postgres
 from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
-from rota.cluster import Cluster
+from rota.cluster import Cluster, looking
 from rota.cluster.looking import Image, Node, Partition, troubles
 from tests.clients.eventually import eventually
 
@@ -294,6 +294,21 @@ def test_a_partition_without_an_owner_that_lives_is_no_good_status(of_transactio
     image = Image("h", 1, 1, "c", TTL_MS, {1: node}, rows[0], {}, rows[1])
     what = "partitions of transactions" if of_transactions else "partitions"
     assert troubles(image, {1: True}, "etcd", [], []) == [f"1 of 1 {what} have no owner that lives"]
+
+
+def test_a_node_that_is_forgotten_while_a_command_looks_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    def node(node_id: int, beat: tuple[str, int] | None) -> Node:
+        return Node(node_id, [], "", "serving", False, 0, beat)
+
+    def image(*nodes: Node) -> Image:
+        return Image("h", 1, 1, "c", TTL_MS, {each.node_id: each for each in nodes}, [], {}, [])
+
+    first, later = image(node(1, ("p", 1)), node(2, ("q", 1))), image(node(1, ("p", 2)), node(3, ("r", 1)))
+    images = itertools.chain([first], itertools.repeat(later))
+    monkeypatch.setattr(looking, "image", lambda _: next(images))
+    found, alive = looking.observed(None, print)  # type: ignore[arg-type]
+    assert alive == {1: True, 3: True}
+    assert troubles(found, alive | {2: False}, "etcd", [], []) == []
 
 
 @pytest.fixture

@@ -171,14 +171,13 @@ def observed(
 ) -> tuple[Image, dict[int, bool]]:
     """The cluster, and which nodes live: those whose beat changes within a TTL. Waits for `only` one node, or for all.
 
-    Raises rota.EngineError.
+    A node that is forgotten meanwhile is not there, and one that joins is. Raises rota.EngineError.
     """
     first = last = image(operator)
-    asked = [node for node in first.nodes if only in (None, node)]
     deadline = time.monotonic() + first.ttl_ms / 1000
     while True:
-        silent = [node_id for node_id in asked if not _has_beaten(first, last, node_id)]
-        waits_for = [node_id for node_id in silent if first.nodes[node_id].state != LEFT]
+        alive = {node_id: _has_beaten(first, last, node_id) for node_id in last.nodes if only in (None, node_id)}
+        waits_for = [node_id for node_id, lives in alive.items() if not lives and last.nodes[node_id].state != LEFT]
         left = deadline - time.monotonic()
         if not waits_for or left <= 0:
             break
@@ -186,12 +185,12 @@ def observed(
         tell(f"waits for a beat of node {nodes}, at most {first.ttl_ms / 1000:g} s")
         time.sleep(min(LOOK_AGAIN_S, left))
         last = image(operator)
-    return last, {node_id: node_id not in silent for node_id in asked}
+    return last, alive
 
 
 def _has_beaten(first: Image, last: Image, node_id: int) -> bool:
-    node = last.nodes.get(node_id)
-    return node is not None and node.beat is not None and node.beat != first.nodes[node_id].beat
+    before, beat = first.nodes.get(node_id), last.nodes[node_id].beat
+    return beat is not None and (before is None or beat != before.beat)
 
 
 def troubles(
@@ -212,7 +211,8 @@ def troubles(
     for row, topic in found.unserved():
         lines.append(unserved_line(row, topic))
     for node_id, lives in alive.items():
-        if not lives and found.nodes[node_id].state != LEFT:
+        node = found.nodes.get(node_id)
+        if not lives and node is not None and node.state != LEFT:
             lines.append(f"node {node_id} is silent: start it, or `rota cluster forget {node_id}`")
     for member in answered:
         if member.trouble is not None:
