@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -293,6 +294,12 @@ def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, e
         assert refused.exit_code in (exits.FAILED, exits.MISUSED)
         assert says in refused.stderr
     (data / "meta.properties").write_text(meta)
+    for bit in (0x01, 0x80):
+        copy = Path(shutil.copytree(data, tmp_path / f"damaged {bit}"))
+        table = (copy / "rota.topics").read_bytes()
+        (copy / "rota.topics").write_bytes(table[:40] + bytes([table[40] ^ bit]) + table[41:])
+        damaged = run("import", url, copy)
+        assert (damaged.exit_code, "is damaged" in damaged.stderr) == (exits.FAILED, True), damaged.stderr
     with rota.Server(engine=rota.MemoryEngine(), node_id=1, data=tmp_path / "node"):
         pass
     refused = run("import", url, tmp_path / "node")

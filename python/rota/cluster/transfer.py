@@ -15,7 +15,7 @@ from rota import _rota, interrupts
 from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.cluster import directory as files
 from rota.cluster.looking import STATE_TOPIC, Image, image
-from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
+from rota.cluster.reaching import Named, Reached, end, on_cluster, on_engine
 from rota.exits import FAILED, INTERRUPTED, MISUSED, no_directory
 from rota.log import OFFSETS_TOPIC, RECORDS_AT_ONCE
 
@@ -135,7 +135,11 @@ def import_(
         )
     log = engine.locked(directory)
     table = directory / files.TOPICS
-    topics = files.split(table.read_text(), leader or [1]) if table.exists() else {}
+    try:
+        # What is no text is damaged as well.
+        topics = files.split(table.read_text(errors="replace"), leader or [1]) if table.exists() else {}
+    except ValueError as error:
+        end(FAILED, str(error), as_json=engine.as_json)
     cluster = engine.begin()
     try:
         settings = _read_into(cluster, log, meta.get("cluster.id", ""), topics, ttl_ms)
