@@ -55,8 +55,8 @@ impl Shared {
         Ok((Arc::new(connection), status))
     }
 
-    /// As [`connect`](Shared::connect), for a caller that has no time of its own: within the time that the configuration
-    /// says. A member may take the connection and not answer.
+    /// As [`connect`](Shared::connect), within the time that the configuration says. A member may take the connection and
+    /// not answer.
     pub async fn connect_in_time(&self, endpoint: &Endpoint) -> Result<(Arc<Connection>, StatusResponse), Failure> {
         timeout(self.config.timeout, self.connect(endpoint)).await.unwrap_or(Err(Failure::Timeout))
     }
@@ -163,7 +163,8 @@ impl Line {
         let endpoints = &self.shared.config.endpoints;
         let endpoint = &endpoints[state.next % endpoints.len()];
         state.next = (state.next + 1) % endpoints.len();
-        let (connection, _) = self.shared.connect(endpoint).await?;
+        // Other calls of the line wait for it, with less time than this one may have.
+        let (connection, _) = self.shared.connect_in_time(endpoint).await?;
         state.connection = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -191,22 +192,17 @@ impl Line {
         request: &Q,
         within: Duration,
     ) -> Result<A, Failure> {
-        let ended = if let Ok(ended) = timeout(within, self.attempt(path, request)).await {
-            ended
-        } else {
-            self.state.lock().await.connection = None;
-            Err(Failure::Timeout)
+        let mut used = None;
+        let attempt = async {
+            let connection = used.insert(self.connected().await?);
+            self.shared.unary(connection, path, request).await
         };
-        self.shared.note(&ended);
-        ended
-    }
-
-    async fn attempt<Q: Message, A: Message + Default>(&self, path: &str, request: &Q) -> Result<A, Failure> {
-        let connection = self.connected().await?;
-        let ended = self.shared.unary(&connection, path, request).await;
-        if ended.as_ref().is_err_and(is_of_the_member) {
+        let ended = timeout(within, attempt).await.unwrap_or(Err(Failure::Timeout));
+        // A call that waited for the connection says nothing of the one that is there now.
+        if let Some(connection) = used.filter(|_| ended.as_ref().is_err_and(is_of_the_member)) {
             self.give_up(&connection).await;
         }
+        self.shared.note(&ended);
         ended
     }
 

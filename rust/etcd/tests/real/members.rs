@@ -1,13 +1,20 @@
 //! Failures of members: what is answered is in the log, once, whatever was killed or paused meanwhile.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 pub use rota_contract::owner::{Owner, PARTITION, call};
 use rota_engine::{
     Body, NodeId, Outcome, Prev, Request,
     requests::{Appended, Check, Content, Fence, NotePut, PutNote, append::Verdict},
 };
-use rota_etcd::{Config, EtcdEngine};
+use rota_etcd::{
+    Config, Endpoint, EtcdEngine,
+    line::{Line, Shared},
+    proto::{StatusRequest, StatusResponse},
+};
 
 use crate::{
     engines::{history, open, run},
@@ -68,6 +75,25 @@ fn appends_survive_a_leader_that_sleeps() {
         etcd.signal(sleeper, "CONT");
         owner.append_many(20).await;
         owner.check().await;
+    });
+}
+
+/// The system of a member that hangs takes connections, and nobody answers on them.
+#[test]
+fn a_member_that_hangs_holds_no_call_up_beside_one_with_more_time() {
+    run(|| async {
+        let etcd = Etcd::start(1, &[]);
+        let hung = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = hung.local_addr().expect("an address").port();
+        let mut config = config(&etcd);
+        config.endpoints.insert(0, Endpoint { host: "127.0.0.1".to_owned(), port });
+        let line = Line::new(&Shared::new(config), 0);
+        let until_answered = async |within| {
+            let (path, request) = ("/etcdserverpb.Maintenance/Status", StatusRequest {});
+            while line.unary_within::<_, StatusResponse>(path, &request, within).await.is_err() {}
+        };
+        let both = async { tokio::join!(until_answered(PATIENCE), until_answered(Duration::from_secs(1))) };
+        tokio::time::timeout(PATIENCE / 2, both).await.expect("the other member answers both");
     });
 }
 
