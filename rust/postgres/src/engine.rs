@@ -194,7 +194,14 @@ impl PostgresEngine {
         let ended = session.ask(&format!("VACUUM {table};")).await;
         // The time for statements is the session's.
         self.inner.bulk.give_up(&session).await;
-        ended.map(|_| ())
+        ended?;
+        // A table of another role is skipped with no more than a warning.
+        match session.warning() {
+            None => Ok(()),
+            Some(warning) => Err(Failure::Refused(format!(
+                "table {table} is not vacuumed: PostgreSQL warned: {warning}: run it as the owner of the tables"
+            ))),
+        }
     }
 
     /// Carries a request out: one attempt, which ends within [`Config::timeout`]. A load takes as long as its rows come.

@@ -121,11 +121,15 @@ impl Session {
     /// What became of a transaction: one that the database confirmed although it gave up waiting for its standbys has an
     /// unknown outcome. The database warns before it confirms.
     pub fn confirmed<T>(&self, ended: Result<T, Failure>) -> Result<T, Failure> {
-        let warning = lock(&self.heard.warning).clone();
-        match warning {
+        match self.warning() {
             Some(warning) => Err(Failure::Unreplicated(warning)),
             None => ended,
         }
+    }
+
+    /// What the database has warned of on this connection.
+    pub fn warning(&self) -> Option<String> {
+        lock(&self.heard.warning).clone()
     }
 
     /// Waits for a notification, or for the connection's end.

@@ -1,7 +1,8 @@
 //! Tables, their versions, and databases that are refused.
 
+use rota_cluster::operating::Operated;
 use rota_postgres::{
-    Config, Failure, OpenError, PostgresEngine, PrepareError, Prepared, prepare, schema::STEPS, session::Session,
+    Config, Failure, OpenError, PostgresEngine, PrepareError, Prepared, User, prepare, schema::STEPS, session::Session,
     settings::Isolation,
 };
 use tokio_postgres::config::TargetSessionAttrs;
@@ -82,5 +83,29 @@ fn a_role_that_does_not_wait_waits_for_rota() {
         let told = session.ask("SHOW synchronous_commit;").await.expect("an answer");
         assert_eq!(told.last().expect("a row").get(0), Some("on"));
         assert!(engine.name().ends_with(&format!("?schema={}", config.schema)), "{}", engine.name());
+    });
+}
+
+#[test]
+fn a_role_that_does_not_own_the_tables_cannot_vacuum_them() {
+    run(|| async {
+        let server = Server::start(&[]);
+        let config = config(&[&server]);
+        let owner = open(&config).await;
+        let schema = &config.schema;
+        for statement in [
+            "CREATE ROLE serves LOGIN".to_owned(),
+            format!("GRANT USAGE ON SCHEMA {schema} TO serves"),
+            format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO serves"),
+        ] {
+            server.sql(&statement);
+        }
+        let user = Some(User { name: "serves".to_owned(), password: None });
+        let serving = PostgresEngine::open(Config { user, ..config.clone() }).await.expect("tables");
+        let mut steps = Vec::new();
+        let refused = serving.mend(&mut |step: &str| steps.push(step.to_owned())).await.expect_err("it owns no table");
+        assert!(refused.contains("table log is not vacuumed") && refused.contains("owner of the tables"), "{refused}");
+        assert_eq!(steps, <[&str; 0]>::default());
+        assert_eq!(owner.mend(&mut |_: &str| ()).await, Ok(()));
     });
 }
