@@ -157,6 +157,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a warning may be about what a request has asked for, by the function of PostgreSQL that gives it. A database that
+/// comes close to the end of its transaction ids, or has long queues of notifications, warns of that beside any request.
+fn may_concern_request(routine: Option<&str>) -> bool {
+    !matches!(routine, Some("GetNewTransactionId" | "GetNewMultiXactId" | "asyncQueueFillWarning"))
+}
+
 /// Carries a connection's messages until it ends.
 async fn carry<S, T>(mut connection: Connection<S, T>, heard: Arc<Heard>)
 where
@@ -165,7 +171,9 @@ where
 {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
-            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+            AsyncMessage::Notice(notice)
+                if notice.parsed_severity() == Some(Severity::Warning) && may_concern_request(notice.routine()) =>
+            {
                 *lock(&heard.warning) = Some(notice.message().to_owned());
             }
             AsyncMessage::Notification(_) => heard.news.notify_one(),
@@ -173,4 +181,24 @@ where
         }
     }
     heard.news.notify_one();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_the_whole_database_concern_no_request() {
+        for (routine, may) in [
+            (Some("GetNewTransactionId"), false),
+            (Some("GetNewMultiXactId"), false),
+            (Some("asyncQueueFillWarning"), false),
+            (Some("SyncRepWaitForLSN"), true),
+            (Some("vacuum_is_permitted_for_relation"), true),
+            (Some("a routine of a later version"), true),
+            (None, true),
+        ] {
+            assert_eq!(may_concern_request(routine), may, "{routine:?}");
+        }
+    }
 }
