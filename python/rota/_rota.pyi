@@ -2488,8 +2488,11 @@ class EngineOperator:
         """Change notes one after the other: (name, what is there, the new value). Raises RotaError if one differs."""
     def export(self, partition: int) -> tuple[int, bytes, list[tuple[int, int]]]:
         """A partition at one revision: (epoch of the owner or 0, all record batches, epochs with first offsets)."""
-    def restore(self, log: DataLog, topic: str, source: int, partition: int, now_ms: int) -> None:
-        """Make partition `source` of a data directory the content of one here that no server has owned."""
+    def restore(self, log: DataLog, topic: str, source: int, partition: int, now_ms: int, marker: bytes) -> None:
+        """Make partition `source` of a data directory the content of one here that no server has owned.
+
+        Raises RotaError if the note `cluster` is not `marker`: another import has taken this one's place.
+        """
 
 @final
 class ServerConfig:

@@ -171,7 +171,7 @@ def _read_into(
     for topic in COUNTS:
         for number in range(counts[topic]):
             cluster.tell(f"writes partition {number} of {counts[topic]} of {topic}")
-            operator.restore(log, topic, number, at, now_ms)
+            operator.restore(log, topic, number, at, now_ms, marker)
             at += 1
     free = f"{_free_producer_id(log, counts[STATE_TOPIC])} {0:032x}"
     new = {PRODUCER_IDS: free.encode()} | {TOPIC + name: note for name, note in topics.items()}

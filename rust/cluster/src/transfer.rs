@@ -12,6 +12,7 @@ use rota_log::{batches, store::compact_batches};
 
 use crate::{
     host::{DELETE_RETENTION_MS, chunks},
+    notes::CLUSTER,
     operating::{ChangeError, Operator},
     operator::Refused,
 };
@@ -104,7 +105,7 @@ impl Operator {
     }
 
     /// Makes whole batches below offset `upto` the content of a partition that no server has owned, in place of what an
-    /// interrupted import left there.
+    /// interrupted import left there. `marker`: the note `cluster` as the import has written it.
     pub fn restore(
         &self,
         partition: PartitionId,
@@ -112,6 +113,7 @@ impl Operator {
         upto: i64,
         part: &[u8],
         now_ms: i64,
+        marker: &[u8],
     ) -> Result<(), ChangeError> {
         let (chunks, at_least) = snapshot(part, now_ms).map_err(failed)?;
         self.wait(async {
@@ -120,6 +122,10 @@ impl Operator {
             let Content::Contents(before) = ask(Body::Read(Read { partition })).await? else {
                 return Err(ChangeError::Contended);
             };
+            // After the read: the claim fails if another import writes the partition from here on.
+            if self.image().await?.notes.get(CLUSTER).is_none_or(|note| note != marker) {
+                return Err(failed("another import has begun meanwhile, or servers have: this one ends".to_owned()));
+            }
             if upto == 0 && before.part.is_none() {
                 return Ok(());
             }
@@ -154,4 +160,59 @@ impl Operator {
 
 fn held(content: &Content) -> Result<(), ChangeError> {
     if *content == Content::Fence(Fence::Held) { Ok(()) } else { Err(ChangeError::Contended) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_engine::HistoryId;
+
+    use super::*;
+    use crate::{
+        MemoryEngine, MemoryLink, Pending,
+        operating::{Member, Operated},
+    };
+
+    const PARTITION: PartitionId = PartitionId(0);
+
+    impl Operated for MemoryLink {
+        fn kind(&self) -> &'static str {
+            "memory"
+        }
+
+        fn members(&self) -> Pending<'_, Vec<Member>> {
+            Box::pin(async { Vec::new() })
+        }
+
+        fn alarms(&self) -> Pending<'_, Result<Vec<(u64, &'static str)>, String>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn mend<'a>(&'a self, _: &'a mut (dyn FnMut(&str) + Send)) -> Pending<'a, Result<(), String>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    fn mark(operator: &Operator, seen: Option<&[u8]>, marker: &[u8]) {
+        let change = (CLUSTER.to_owned(), seen.map(<[u8]>::to_vec), Some(marker.to_vec()));
+        operator.change_notes(&[change]).expect("a marker");
+    }
+
+    #[test]
+    fn an_import_that_slept_while_another_one_took_its_place_writes_nothing_more() {
+        let engine = MemoryEngine::new(HistoryId(1));
+        let attach = async { Ok::<_, String>(engine.link()) };
+        let operator = Operator::connect(attach).expect("a runtime").expect("an engine");
+        // An empty partition that has had an owner.
+        let restore = |import: u128, marker: &[u8]| operator.restore(PARTITION, Incarnation(import), 1, &[], 0, marker);
+        mark(&operator, None, b"importing=first");
+        restore(1, b"importing=first").expect("the first partition of the first import");
+        mark(&operator, Some(b"importing=first"), b"importing=second");
+        restore(2, b"importing=second").expect("the second import begins anew");
+        let second = operator.contents(PARTITION).expect("contents");
+        let late = restore(1, b"importing=first").expect_err("the first import goes on");
+        assert!(late.to_string().contains("another import"), "{late}");
+        mark(&operator, Some(b"importing=second"), b"id=cluster");
+        assert!(restore(1, b"importing=first").is_err(), "the second import is whole");
+        assert_eq!(operator.contents(PARTITION), Ok(second));
+    }
 }

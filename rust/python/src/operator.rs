@@ -267,7 +267,8 @@ impl EngineOperator {
         Ok((epoch, PyBytes::new(py, &batches), epochs))
     }
 
-    /// Makes a partition of a data directory the content of a partition here.
+    /// Makes a partition of a data directory the content of a partition here, for the import that has written the marker.
+    #[expect(clippy::too_many_arguments, reason = "Python passes them")]
     fn restore(
         &self,
         py: Python<'_>,
@@ -276,12 +277,13 @@ impl EngineOperator {
         source: i32,
         partition: i32,
         now_ms: i64,
+        marker: &[u8],
     ) -> PyResult<()> {
         let process = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
         let process = Incarnation(u128::from_be_bytes(process));
         let (upto, batches) = log.whole(py, topic, source)?;
         let partition = PartitionId(partition);
-        let restored = py.detach(|| self.operator.restore(partition, process, upto, &batches, now_ms));
+        let restored = py.detach(|| self.operator.restore(partition, process, upto, &batches, now_ms, marker));
         restored.map_err(|error| failed(&error))
     }
 }
