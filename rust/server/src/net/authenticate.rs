@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use rota_security::{
     principal, random,
     sasl::{Asked, Authentication, Moment, Reaction, SASL_AUTHENTICATION_FAILED, Sasl, UNSUPPORTED_SASL_MECHANISM},
@@ -109,8 +109,9 @@ impl Channel {
         loop {
             match frame_length(&self.buffered, FRAME_BYTES_MAX) {
                 Ok(Some(length)) if self.buffered.len() - LENGTH_BYTES >= length => {
-                    self.buffered.advance(LENGTH_BYTES);
-                    return Ok(Ok(self.buffered.split_to(length)));
+                    let frame = BytesMut::from(&self.buffered[LENGTH_BYTES..LENGTH_BYTES + length]);
+                    self.pass(LENGTH_BYTES + length);
+                    return Ok(Ok(frame));
                 }
                 Ok(_) if self.end_of_stream || self.client.ending() != Ending::No => {
                     return Err(io::ErrorKind::UnexpectedEof.into());
