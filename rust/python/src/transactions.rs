@@ -405,7 +405,7 @@ impl TransactionCoordinator {
     ) -> PyResult<(i16, Vec<String>)> {
         let known: Vec<(&str, State)> = State::ALL.iter().map(|state| (state.name(), *state)).collect();
         let states = states.iter().map(|word| one_of("states", word, &known)).collect::<PyResult<_>>()?;
-        let filter = Filter { states, producer_ids, min_age_ms };
+        let filter = Filter { states, producer_ids: producer_ids.into_iter().collect(), min_age_ms };
         let listed = self.inner.list(&filter, wall_ms);
         Ok(match listed {
             Err(error) => (newest(error), Vec::new()),

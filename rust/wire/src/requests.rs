@@ -5,9 +5,13 @@
 
 use std::ops::Range;
 
-use rota_core::request::{
-    Assignment, CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
-    LeaveIdentity, ListGroups, OffsetCommit, OffsetFetch, Protocol, Request, SyncGroup,
+use rota_core::{
+    consumer_group::group::GroupState,
+    request::{
+        Assignment, CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
+        LeaveIdentity, ListGroups, OffsetCommit, OffsetFetch, Protocol, Request, SyncGroup,
+    },
+    states::State,
 };
 
 use crate::{
@@ -478,17 +482,17 @@ impl<'a> DescribeGroupsBody<'a> {
 
 /// A decoded `ListGroups`, v0–5.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListGroupsBody<'a> {
-    states: Vec<&'a str>,
-    types: Vec<&'a str>,
+pub struct ListGroupsBody {
+    states: Vec<&'static str>,
+    types: Vec<&'static str>,
 }
 
-impl<'a> ListGroupsBody<'a> {
+impl ListGroupsBody {
     /// Reads the body of a request of `version`.
-    pub fn read(version: i16, body: &'a [u8]) -> Result<ListGroupsBody<'a>, WireError> {
+    pub fn read(version: i16, body: &[u8]) -> Result<ListGroupsBody, WireError> {
         let mut reader = reader(versions::LIST_GROUPS, version, body)?;
-        let states = since(version, 4, || read_strs(&mut reader, "states_filter"))?;
-        let types = since(version, 5, || read_strs(&mut reader, "types_filter"))?;
+        let states = since(version, 4, || read_filter(&mut reader, "states_filter", &group_states()))?;
+        let types = since(version, 5, || read_filter(&mut reader, "types_filter", &GROUP_TYPES))?;
         reader.skip_tags()?;
         Ok(ListGroupsBody { states, types })
     }
@@ -497,6 +501,35 @@ impl<'a> ListGroupsBody<'a> {
     pub fn request(&self) -> ListGroups<'_> {
         ListGroups { states: &self.states, types: &self.types }
     }
+}
+
+/// The types of groups, as a list names them.
+pub const GROUP_TYPES: [&str; 4] = ["classic", "consumer", "share", "streams"];
+
+/// The states of groups of every type. Those of the types that are not coordinated here are among them.
+fn group_states() -> Vec<&'static str> {
+    State::ALL.map(State::name).into_iter().chain(GroupState::ALL.map(GroupState::name)).collect()
+}
+
+/// A word of a filter that no group has.
+const UNKNOWN_WORD: &str = "";
+
+/// Reads the words of a filter: each one of `known` once, and one for all others, with which a filter without known words
+/// passes nothing. A request has room for a million words, and each group is compared with all that are kept.
+fn read_filter(
+    reader: &mut Reader<'_>,
+    field: &'static str,
+    known: &[&'static str],
+) -> Result<Vec<&'static str>, WireError> {
+    let mut kept = Vec::new();
+    for _ in 0..reader.count(field)? {
+        let word = reader.str(field)?.trim();
+        let named = known.iter().copied().find(|name| word.eq_ignore_ascii_case(name)).unwrap_or(UNKNOWN_WORD);
+        if !kept.contains(&named) {
+            kept.push(named);
+        }
+    }
+    Ok(kept)
 }
 
 /// Reads an array of strings. Such elements have no tagged fields.

@@ -6,9 +6,10 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
         ApiVersionsResponse, DescribeGroupsResponse, FindCoordinatorResponse, HeartbeatResponse, JoinGroupResponse,
-        LeaveGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetFetchResponse, SyncGroupResponse,
+        LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, OffsetCommitResponse, OffsetFetchResponse,
+        SyncGroupResponse,
     },
-    protocol::Decodable,
+    protocol::{Decodable, Encodable, StrBytes},
 };
 use rota_core::{
     error::ErrorCode,
@@ -231,6 +232,36 @@ fn describing_and_listing_requests_are_read_in_every_version() {
         assert_eq!(request.states, if version >= 4 { &["Stable", "Empty"][..] } else { &[] });
         assert_eq!(request.types, if version >= 5 { &["classic"][..] } else { &[] });
     }
+}
+
+#[test]
+fn a_filter_of_groups_keeps_each_known_word_once_and_one_for_all_others() {
+    let read = |states: &[&str], types: &[&str]| {
+        let strs = |words: &[&str]| words.iter().map(|word| StrBytes::from_string((*word).to_owned())).collect();
+        let request = ListGroupsRequest::default().with_states_filter(strs(states)).with_types_filter(strs(types));
+        let mut body = BytesMut::new();
+        request.encode(&mut body, 5).unwrap();
+        ListGroupsBody::read(5, &body).unwrap()
+    };
+    let none = read(&[], &[]);
+    assert!(none.request().states.is_empty() && none.request().types.is_empty());
+    let others = ["a", "b", "", "a"].repeat(1_000);
+    let padded = format!("{} STABLE", " ".repeat(1_000));
+    let body = read(&[&others[..], &[&padded, "Reconciling", "stable"]].concat(), &[&others[..], &["Share"]].concat());
+    let request = body.request();
+    assert_eq!((request.states.len(), request.types.len()), (3, 2));
+    assert!(request.states.iter().all(|word| word.len() <= "CompletingRebalance".len()));
+    for (group_type, state, expected) in [
+        ("share", "Stable", true),
+        ("share", "Reconciling", true),
+        ("share", "Empty", false),
+        ("classic", "Stable", false),
+    ] {
+        assert_eq!(request.takes(group_type, state), expected, "{group_type} {state}");
+    }
+    let body = read(&others, &[]);
+    assert!(!body.request().states.is_empty(), "it is not the filter that passes all");
+    assert!(!body.request().takes("classic", "Stable"));
 }
 
 #[test]

@@ -30,11 +30,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let Ok(pattern) = pattern.map(whole).transpose() else {
         return Ok(context.answer(&response.with_error_code(INVALID_REGULAR_EXPRESSION)));
     };
-    let filter = Filter {
-        states: known.iter().filter_map(|name| State::named(name)).collect(),
-        producer_ids: request.producer_id_filters.iter().map(|id| id.0).collect(),
-        min_age_ms: Some(request.duration_filter).filter(|age_ms| *age_ms >= 0),
-    };
+    let filter = filter(&known, &request.producer_id_filters, request.duration_filter);
     let access = context.access();
     let mut states = Vec::new();
     let listed = context.node.list_transactions(&filter, |id, transaction| {
@@ -59,8 +55,31 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.answer(&response))
 }
 
+/// The filter of a request, with each state and id once.
+fn filter(states: &[StrBytes], producer_ids: &[ProducerId], min_age_ms: i64) -> Filter {
+    Filter {
+        states: states.iter().filter_map(|name| State::named(name)).collect(),
+        producer_ids: producer_ids.iter().map(|id| id.0).collect(),
+        min_age_ms: Some(min_age_ms).filter(|age_ms| *age_ms >= 0),
+    }
+}
+
 /// A pattern that matches a whole id. Errors: it cannot be read, or is too large to be compared with many ids.
 fn whole(pattern: &str) -> Result<Regex, ()> {
     let whole = format!(r"\A(?:{pattern})\z");
     RegexBuilder::new(&whole).size_limit(PROGRAM_MAX_BYTES).build().map_err(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_transaction_is_compared_with_a_state_or_an_id_twice() {
+        let states = ["Ongoing", "Empty"].repeat(1_000);
+        let states: Vec<StrBytes> = states.into_iter().map(StrBytes::from_static_str).collect();
+        let producer_ids = [ProducerId(7), ProducerId(8), ProducerId(9)].repeat(1_000);
+        let filter = filter(&states, &producer_ids, -1);
+        assert_eq!((filter.states.len(), filter.producer_ids.len(), filter.min_age_ms), (2, 3, None));
+    }
 }

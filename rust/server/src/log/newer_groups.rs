@@ -182,6 +182,8 @@ impl Listed {
 
 #[cfg(test)]
 mod tests {
+    use rota_wire::requests::GROUP_TYPES;
+
     use super::*;
 
     fn key(record_type: i16, texts: &[&str]) -> Vec<u8> {
@@ -199,6 +201,14 @@ mod tests {
 
     fn line(groups: &NewerGroups) -> Option<(&'static str, &'static str)> {
         groups.listed(&ListGroups::ALL).next().map(|listed| (listed.kind.name(), listed.state))
+    }
+
+    #[test]
+    fn a_filter_knows_the_types_of_all_groups() {
+        let kinds = [Kind::Consumer, Kind::Share, Kind::Streams].map(Kind::name);
+        for name in kinds.into_iter().chain(["classic"]) {
+            assert!(GROUP_TYPES.contains(&name), "{name}");
+        }
     }
 
     #[test]

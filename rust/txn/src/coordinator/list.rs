@@ -1,5 +1,7 @@
 //! `ListTransactions` (§3.5).
 
+use std::collections::BTreeSet;
+
 use super::Coordinator;
 use crate::{
     error::Error,
@@ -7,13 +9,14 @@ use crate::{
     transaction::{NO_TIME, Transaction},
 };
 
-/// The filters of a listing; the default passes everything. The host applies a pattern, for which it has the engine.
+/// The filters of a listing; the default passes everything. A request may name a million producer ids, and each
+/// transaction is compared with them. The host applies a pattern, for which it has the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The states to list; empty: all.
-    pub states: Vec<State>,
+    pub states: BTreeSet<State>,
     /// The producer ids to list; empty: all.
-    pub producer_ids: Vec<i64>,
+    pub producer_ids: BTreeSet<i64>,
     /// Open transactions that are older; negative: all.
     pub min_age_ms: Option<i64>,
 }

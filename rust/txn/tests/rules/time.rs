@@ -60,8 +60,8 @@ fn a_listing_passes_every_filter() {
     scene.ask(add(producer, TransactionVersion::V1, &[("t", 1), ("t", 0)]));
     let all = Filter::default();
     let (by_state, by_producer) = (
-        |state| Filter { states: vec![state], ..Filter::default() },
-        |id| Filter { producer_ids: vec![id], ..Filter::default() },
+        |state| Filter { states: [state].into(), ..Filter::default() },
+        |id| Filter { producer_ids: [id].into(), ..Filter::default() },
     );
     let by_age = Filter { min_age_ms: Some(500), ..Filter::default() };
     let count = |filter: &Filter, now_ms| listed(&scene.coordinator, filter, now_ms);
