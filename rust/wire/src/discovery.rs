@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 
 use crate::{
+    limits::GROUPS_MAX,
     read::{Reader, WireError},
     requests::read_strs,
     versions::{self, APIS, Api},
@@ -159,6 +160,9 @@ impl<'a> FindCoordinatorBody<'a> {
             Some(key) => vec![key],
             None => read_strs(&mut reader, "coordinator_keys")?,
         };
+        if keys.len() > GROUPS_MAX {
+            return Err(WireError::TooManyElements { field: "coordinator_keys" });
+        }
         reader.skip_tags()?;
         Ok(FindCoordinatorBody { key_type, keys })
     }

@@ -3,7 +3,7 @@
 /// Maximum array elements of one request, including tagged fields that are kept.
 pub const ELEMENTS_MAX: u32 = 1_000_000;
 
-/// Maximum groups of one request. Each group costs a coordinator time while other requests wait.
+/// Maximum groups of one request, or keys whose coordinators it asks for. Each one costs a coordinator time while other requests wait.
 pub const GROUPS_MAX: usize = 100_000;
 
 /// Maximum bytes of a string: the limit of a 16-bit length, applied to compact strings as well.

@@ -197,14 +197,22 @@ fn a_request_may_not_name_more_groups_than_the_limit() {
         describe.resize(4 + 2 * groups, 0);
         assert_eq!(decode(versions::DESCRIBE_GROUPS, 0, &describe), expected);
         assert_eq!(decode(versions::DELETE_GROUPS, 0, &describe), expected);
-        // A compact count; each group an empty id, no topic list, no tagged fields.
-        let mut fetch = Vec::new();
+        let mut compact_count = Vec::new();
         let mut count = groups as u32 + 1;
         while count >= 0x80 {
-            fetch.push((count & 0x7f) as u8 | 0x80);
+            compact_count.push((count & 0x7f) as u8 | 0x80);
             count >>= 7;
         }
-        fetch.push(count as u8);
+        compact_count.push(count as u8);
+        // The type of the keys; each key empty, no tagged fields.
+        let mut find = vec![0];
+        find.extend_from_slice(&compact_count);
+        find.resize(find.len() + groups, 1);
+        find.push(0);
+        let found = decode(versions::FIND_COORDINATOR, 4, &find);
+        assert_eq!(found, expected.map_err(|_| WireError::TooManyElements { field: "coordinator_keys" }));
+        // Each group an empty id, no topic list, no tagged fields.
+        let mut fetch = compact_count;
         fetch.extend(std::iter::repeat_n([1, 0, 0], groups).flatten());
         fetch.extend_from_slice(&[0, 0]);
         assert_eq!(decode(versions::OFFSET_FETCH, 8, &fetch), expected);

@@ -16,6 +16,9 @@ const LINES_MAX: usize = 256;
 /// Maximum lines that are remembered.
 const SHOWN_MAX: usize = 1_024;
 
+/// Minimum time between two searches for lines that need not be remembered any more.
+const PURGE_INTERVAL: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 struct Shown {
     at: Instant,
@@ -27,6 +30,8 @@ struct Shown {
 struct Lines {
     shown: BTreeMap<String, Shown>,
     waiting: VecDeque<String>,
+    /// When old lines were searched for last.
+    purged: Option<Instant>,
     /// Denials whose line was not kept.
     lost: u64,
 }
@@ -53,10 +58,14 @@ impl Denials {
             }
             shown => shown.map_or(0, |shown| shown.silent),
         };
-        if lines.shown.len() >= SHOWN_MAX {
+        // One request can be denied a hundred thousand times, and all nodes wait for the lock.
+        let is_full = lines.waiting.len() == LINES_MAX;
+        let is_purged = lines.purged.is_some_and(|purged| now.duration_since(purged) < PURGE_INTERVAL);
+        if !is_full && !is_purged && lines.shown.len() >= SHOWN_MAX {
             lines.shown.retain(|_, shown| is_recent(shown));
+            lines.purged = Some(now);
         }
-        if lines.waiting.len() == LINES_MAX || lines.shown.len() >= SHOWN_MAX {
+        if is_full || lines.shown.len() >= SHOWN_MAX {
             lines.lost += 1;
             return;
         }
@@ -122,5 +131,46 @@ mod tests {
         assert_eq!((lines.len(), lines.last().unwrap().starts_with("more requests")), (LINES_MAX + 1, true));
         let shown = denials.lines.lock().unwrap().shown.len();
         assert!(shown <= SHOWN_MAX, "{shown}");
+    }
+
+    /// Denials that remember as many lines as they may, all of them from `at`.
+    fn full(at: Instant) -> Denials {
+        let denials = Denials::default();
+        for number in 0..SHOWN_MAX {
+            if number % LINES_MAX == 0 {
+                denials.take_lines();
+            }
+            denials.record_at(number.to_string(), at);
+        }
+        denials
+    }
+
+    fn remembered(denials: &Denials) -> usize {
+        denials.lines.lock().unwrap().shown.len()
+    }
+
+    #[test]
+    fn old_lines_are_not_searched_for_while_there_is_no_room_for_a_new_one() {
+        let start = Instant::now();
+        let denials = full(start);
+        denials.record_at("a".to_owned(), start + LINE_INTERVAL);
+        assert_eq!(remembered(&denials), SHOWN_MAX);
+        denials.take_lines();
+        denials.record_at("a".to_owned(), start + LINE_INTERVAL);
+        assert_eq!(denials.take_lines(), ["a"]);
+        assert_eq!(remembered(&denials), 1);
+    }
+
+    #[test]
+    fn old_lines_are_searched_for_at_most_once_in_an_interval() {
+        let start = Instant::now();
+        let denials = full(start);
+        denials.take_lines();
+        // Before any line is old, when all are, and an interval after the first time.
+        let early = start + LINE_INTERVAL.saturating_sub(PURGE_INTERVAL / 2);
+        for (at, remembers) in [(early, SHOWN_MAX), (start + LINE_INTERVAL, SHOWN_MAX), (early + PURGE_INTERVAL, 1)] {
+            denials.record_at("a".to_owned(), at);
+            assert_eq!(remembered(&denials), remembers);
+        }
     }
 }
