@@ -206,7 +206,7 @@ impl Channel {
     /// Handles buffered requests; none while the member is paused.
     async fn handle_when_heard(&mut self) -> io::Result<Next> {
         if self.client.is_paused() {
-            self.wait_while(Client::is_paused).await?;
+            self.wait_while(|client| client.is_paused() && client.ending() == Ending::No).await?;
         }
         Ok(self.handle_buffered())
     }
@@ -344,10 +344,10 @@ impl Channel {
         heartbeats::take(node, &self.client, bytes, self.event_loop.request_max_bytes, max)
     }
 
-    /// Waits while `holds` and the connection is open.
+    /// Waits while `holds`, which changes only with a notification.
     async fn wait_while(&mut self, holds: impl Fn(&Client) -> bool) -> io::Result<()> {
         let client = Rc::clone(&self.client);
-        while holds(&client) && client.ending() == Ending::No {
+        while holds(&client) {
             self.read_ahead_until(client.notify().notified()).await?;
         }
         Ok(())
@@ -413,7 +413,8 @@ impl Channel {
     /// complete requests sent before are still handled.
     async fn wait_for_answer(&mut self) -> io::Result<()> {
         self.client.set_awaiting(true);
-        let result = self.wait_while(Client::is_parked).await;
+        // A server that stops still answers what its disk ends in time.
+        let result = self.wait_while(|client| client.is_parked() && client.ending() != Ending::Now).await;
         self.client.set_awaiting(false);
         // The connection is idle from this answer on.
         self.connection.has_moved.set(true);

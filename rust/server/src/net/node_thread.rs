@@ -26,7 +26,7 @@ use crate::{
     topics::retention,
 };
 
-/// Time that `stop` gives connections to write their answers, within its timeout.
+/// Time that `stop` gives the disk to end what requests wait for, and connections to write their answers, within its timeout.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// An order for a node's thread, executed between two requests.
@@ -108,7 +108,8 @@ fn run(
         listening.abort();
         sweeping.inspect(tokio::task::JoinHandle::abort);
         retaining.inspect(tokio::task::JoinHandle::abort);
-        shut_down(&event_loop).await;
+        // A client that does not read its last answers in time loses them.
+        let _unread = tokio::time::timeout(LAST_ANSWERS, shut_down(&event_loop)).await;
     });
 }
 
@@ -153,12 +154,22 @@ async fn follow(
     }
 }
 
-/// Answers all waiting requests, and lets connections write these answers before they are closed.
+/// Answers all waiting requests, and lets connections write these answers before they are closed. Of those that wait for
+/// another thread each is answered when that has done its part.
 async fn shut_down(event_loop: &Rc<EventLoop>) {
+    let waker = event_loop.node.borrow().waker();
     event_loop.node.borrow_mut().unload();
     event_loop.end_all(Ending::AfterWriting);
-    // A client that does not read its last answers in time loses them.
-    let _unread = tokio::time::timeout(LAST_ANSWERS, event_loop.emptied()).await;
+    loop {
+        let is_connected = event_loop.connection_count() > 0;
+        if !is_connected && !event_loop.node.borrow().has_produces() {
+            return;
+        }
+        select! {
+            () = event_loop.emptied(), if is_connected => {}
+            () = waker.notified() => event_loop.node.borrow_mut().finish_waiting(),
+        }
+    }
 }
 
 /// Sleeps until the earliest deadline of all coordinators and fires what is due.
@@ -178,5 +189,61 @@ async fn run_timers(event_loop: Rc<EventLoop>) {
                 node.advance_due();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::{
+        messages::{
+            ProduceRequest, TopicName,
+            produce_request::{PartitionProduceData, TopicProduceData},
+        },
+        protocol::StrBytes,
+    };
+    use rota_log::BatchWriter;
+    use rota_wire::versions;
+
+    use super::*;
+    use crate::{
+        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        client::{reply_to::ReplyTo, tests::nowhere},
+        log::data_dir::{DataConfig, DataDir},
+    };
+
+    /// An event loop whose topics are on disk.
+    fn on_disk(dir: &tempfile::TempDir) -> Rc<EventLoop> {
+        let mut settings = Settings::default();
+        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut settings, "c").unwrap();
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
+        let shared = Arc::new(SharedState::on_disk(settings, place, Clock::standing(), data).unwrap());
+        EventLoop::new(&shared, Node::new(&shared, FIRST_NODE))
+    }
+
+    #[test]
+    fn a_produce_that_waits_for_the_disk_is_answered_before_the_node_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let event_loop = on_disk(&dir);
+        let mut writer = BatchWriter::default();
+        writer.push(0, None, Some(b"v"));
+        let data = PartitionProduceData::default().with_records(Some(writer.finish()));
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = TopicProduceData::default().with_name(name).with_partition_data(vec![data]);
+        let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]);
+        let client = nowhere();
+        {
+            let node = &mut *event_loop.node.borrow_mut();
+            let (topics, random) = node.topics_mut();
+            topics.create("t", 1, random).unwrap();
+            let outcome = topics.produce(&request, 9, 0);
+            assert_eq!((outcome.has_error, outcome.waiting.len()), (false, 1));
+            let api = versions::find(versions::PRODUCE).unwrap();
+            let reply_to = ReplyTo { client: Rc::clone(&client), api, version: 9, correlation_id: 7 };
+            node.answer_when_durable(reply_to, outcome);
+        }
+        assert!(client.is_parked());
+        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        LocalSet::new().block_on(&runtime, shut_down(&event_loop));
+        assert_eq!((client.is_parked(), client.out_bytes() > 0), (false, true));
     }
 }

@@ -20,6 +20,8 @@ struct Retry {
     due_ms: u64,
     pace: Pace,
     admission: Admission,
+    /// What the coordinator said last.
+    admitted: Admitted,
     then: ContinueAdmitted,
 }
 
@@ -85,12 +87,19 @@ impl Node {
         }
     }
 
+    /// Continues what would be asked for again with the last answer, when the server stops.
+    pub(super) fn end_admission_retries(&mut self) {
+        for Retry { admitted, then, .. } in mem::take(&mut self.admission_retries.waiting) {
+            then(self, admitted);
+        }
+    }
+
     fn admit_until(&mut self, pace: Pace, admission: Admission, then: ContinueAdmitted) {
         let again = admission.clone();
         let answered = move |node: &mut Node, admitted: Admitted| {
             let next = pace.next(node.clock.now().mono_ms);
             let Some((due_ms, pace)) = next.filter(|_| admitted.is_concurrent()) else { return then(node, admitted) };
-            node.admission_retries.waiting.push(Retry { due_ms, pace, admission: again, then });
+            node.admission_retries.waiting.push(Retry { due_ms, pace, admission: again, admitted, then });
             node.arm_earlier(Some(due_ms));
         };
         self.admit(admission, Box::new(answered));
@@ -99,15 +108,21 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, rc::Rc, sync::Arc};
+
     use rota_txn::Producer;
 
     use super::*;
+    use crate::{
+        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        node::shared_state::SharedState,
+    };
 
     fn retry(transactional_id: &str, due_ms: u64) -> Retry {
         let producer = Producer { id: 7, epoch: 0 };
         let transactional_id = transactional_id.to_owned();
         let admission = Admission { transactional_id, producer, participants: Vec::new(), adds: true };
-        Retry { due_ms, pace: Pace::begin(0), admission, then: Box::new(|_, _| ()) }
+        Retry { due_ms, pace: Pace::begin(0), admission, admitted: Admitted::default(), then: Box::new(|_, _| ()) }
     }
 
     #[test]
@@ -117,6 +132,19 @@ mod tests {
         assert_eq!(retries.take_due(3).len(), 0);
         assert_eq!(retries.take_due(5).iter().map(|retry| retry.due_ms).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(retries.next_due_ms(), Some(9));
+    }
+
+    #[test]
+    fn nothing_waits_to_be_asked_for_again_when_the_node_ends() {
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
+        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        let mut node = Node::new(&shared, FIRST_NODE);
+        let goes_on = Rc::new(Cell::new(false));
+        let told = Rc::clone(&goes_on);
+        let then: ContinueAdmitted = Box::new(move |_, _| told.set(true));
+        node.admission_retries.waiting.push(Retry { then, ..retry("a", 5) });
+        node.unload();
+        assert!(goes_on.get());
     }
 
     #[test]

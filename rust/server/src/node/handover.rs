@@ -438,6 +438,20 @@ mod tests {
         assert_eq!(new.offset_count(), 2);
     }
 
+    #[test]
+    fn what_is_durable_when_the_server_stops_is_acknowledged() {
+        let (shared, mut old, _, partition) = two_nodes();
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
+        shared.log.hold();
+        let clients = [commit(&mut old, 1), commit(&mut old, 2)];
+        shared.log.release(1);
+        old.unload();
+        assert_eq!(clients.map(|client| error(&client)), [Some(ErrorCode::None), Some(ErrorCode::NotCoordinator)]);
+        shared.log.release_all();
+        old.finish_waiting();
+        assert_eq!(durable(&shared, partition), 3);
+    }
+
     /// S28, where the fence comes while the append is on its way.
     #[test]
     fn a_node_that_is_fenced_while_its_append_is_in_flight_acknowledges_neither_it_nor_later_ones() {

@@ -493,11 +493,24 @@ impl Node {
         self.each_partition(&Event::TopicsDeleted { topics }, |_| true);
     }
 
-    /// Gives up all partitions and answers every waiting request. Cancels loads.
+    /// Gives up all partitions and answers every request that waits for their coordinators. Cancels loads.
     pub fn unload(&mut self) {
+        self.check_session();
+        // Durable appends are answered first.
+        self.settle();
+        self.settle_transactions();
         self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
+        (0..self.partitions()).for_each(|partition| self.effects.log.forget(partition));
         self.unload_transactions();
+        self.finish_waiting();
+    }
+
+    /// After `unload`, answers the requests whose results other threads have left since: of the disk, or of the coordinators
+    /// of transactions.
+    pub fn finish_waiting(&mut self) {
+        self.handle_wakeup();
+        self.end_admission_retries();
     }
 }
 

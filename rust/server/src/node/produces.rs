@@ -62,6 +62,11 @@ impl Node {
         if wait.outcome.waiting.is_empty() { wait.answer() } else { self.produces.push(wait) }
     }
 
+    /// Whether a Produce waits for the disk.
+    pub fn has_produces(&self) -> bool {
+        !self.produces.is_empty()
+    }
+
     /// Answers the requests whose batches are all durable or failed.
     pub(super) fn finish_produces(&mut self) {
         for (token, result) in self.topics.produced() {

@@ -121,3 +121,40 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, rc::Rc, sync::Arc};
+
+    use rota_txn::Producer;
+
+    use super::*;
+    use crate::{
+        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        log::data_dir::{DataConfig, DataDir},
+        node::shared_state::SharedState,
+    };
+
+    #[test]
+    fn a_request_that_asks_goes_on_when_the_node_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut settings, "c").unwrap();
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
+        let shared = SharedState::on_disk(settings, place, Clock::standing(), data).unwrap();
+        let shared = Arc::new(shared.serving_transactions(2).unwrap());
+        let mut node = Node::new(&shared, FIRST_NODE);
+        let request = Request::InitProducerId {
+            transactional_id: "pay".to_owned(),
+            timeout_ms: 60_000,
+            own: Producer { id: -1, epoch: -1 },
+            spare_producer_id: 7,
+        };
+        let goes_on = Rc::new(Cell::new(false));
+        let told = Rc::clone(&goes_on);
+        // Its record is on the way to the disk.
+        node.ask_transaction(request, Box::new(move |_, _| told.set(true)));
+        node.unload();
+        assert!(goes_on.get());
+    }
+}

@@ -203,6 +203,20 @@ fn the_memory_of_answers_that_are_written_is_not_kept() {
 }
 
 #[test]
+fn a_request_that_waits_for_the_disk_is_answered_while_the_server_stops() {
+    let (runtime, mut channel) = a_channel();
+    let _guard = runtime.enter();
+    let client = Rc::clone(&channel.client);
+    client.park();
+    let mut waiting = pin!(channel.wait_for_answer());
+    let context = &mut Context::from_waker(std::task::Waker::noop());
+    for (ending, ends) in [(Ending::No, false), (Ending::AfterWriting, false), (Ending::Now, true)] {
+        client.end(ending);
+        assert_eq!(waiting.as_mut().poll(context).is_ready(), ends, "{ending:?}");
+    }
+}
+
+#[test]
 fn behind_a_request_that_waits_only_so_much_is_read() {
     let (_runtime, mut channel) = a_channel();
     channel.buffered.extend_from_slice(&vec![0; AHEAD_BYTES_MAX - 1]);
