@@ -18,15 +18,34 @@ use rota_wire::{
 use super::{Ending, access::Access, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
-/// Maximum bytes of an assembled answer. A short request can name a large group many times; beyond the limit the
-/// connection is closed.
+/// Maximum bytes of an assembled answer, with those that its client does not see. A short request can name a large group
+/// many times; beyond the limit the connection is closed.
 pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Returns how many bytes an answer has at least. A request may name the same large offset many times.
+/// The least bytes of an offset beside its metadata: index, offset, a length and an error.
+const OFFSET_BYTES: usize = 16;
+/// The bytes of a topic's id.
+const TOPIC_ID_BYTES: usize = 16;
+
+/// Returns how many bytes an answer has at least if its client sees all of it. A coordinator also visits what the client
+/// does not see, so it counts: a request may name the same large group many times.
 pub(super) fn least_bytes(answer: &Answer<'_>) -> usize {
-    let Answer::OffsetFetch(fetch) = answer else { return 0 };
-    let offsets = fetch.topics.iter().flat_map(|topic| &topic.partitions);
-    offsets.fold(0, |bytes, offset| offset.metadata.len().saturating_add(bytes))
+    match answer {
+        Answer::OffsetFetch(fetch) => {
+            let offsets = fetch.topics.iter().flat_map(|topic| &topic.partitions);
+            offsets.fold(0, |bytes, offset| bytes.saturating_add(OFFSET_BYTES + offset.metadata.len()))
+        }
+        Answer::ConsumerGroupDescribe(described) => {
+            let subscribed = described.members.iter().flat_map(|member| member.subscribed_topic_names);
+            let topics =
+                described.members.iter().flat_map(|member| member.assignment.iter().chain(member.target_assignment));
+            let names_bytes = subscribed.fold(0_usize, |bytes, name| bytes.saturating_add(name.len()));
+            topics.fold(names_bytes, |bytes, topic| {
+                bytes.saturating_add(TOPIC_ID_BYTES + topic.topic.len() + size_of_val(topic.partitions))
+            })
+        }
+        _ => 0,
+    }
 }
 
 /// The group type of classic groups in a list.
@@ -94,14 +113,15 @@ impl FanOut {
         self.parts_bytes > PARTS_BYTES_MAX
     }
 
-    /// Adds the answer of part `index`. The last part completes the answer.
-    pub fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
-        let needed_bytes = self.parts_bytes.saturating_add(least_bytes(answer));
+    /// Adds the answer of part `index`, for which a coordinator visited at least so many bytes. The last part completes the
+    /// answer.
+    pub fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>, visited_bytes: usize) {
+        let needed_bytes = self.parts_bytes.saturating_add(visited_bytes);
         if needed_bytes > PARTS_BYTES_MAX {
             self.parts_bytes = needed_bytes;
         } else {
             self.write_part(index, answer, ids);
-            self.parts_bytes += self.parts[index].len();
+            self.parts_bytes += self.parts[index].len().max(visited_bytes);
         }
         if self.is_too_large() {
             self.parts.clear();
@@ -240,13 +260,89 @@ fn describe_newer(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_
 
 #[cfg(test)]
 mod tests {
-    use rota_core::response::{FetchAnswer, FetchedOffset, FetchedTopic};
+    use rota_core::response::{ConsumerMemberDescription, FetchAnswer, FetchedOffset, FetchedTopic, NamedTopic};
 
     use super::*;
     use crate::client::{
-        reply::{Beside, Reply},
+        reply::{Beside, FetchAccess, Reply},
         tests::nowhere,
     };
+
+    /// What a client may do that may do nothing.
+    fn nothing(api: &'static Api) -> Access {
+        Access::checked(Arc::default(), Arc::default(), &nowhere(), api)
+    }
+
+    /// Whether an answer that its client does not see twice ends the connection, and how many bytes were written.
+    fn hidden_twice(
+        key: i16,
+        version: i16,
+        answer: &Answer<'_>,
+        reply: impl Fn(Rc<RefCell<FanOut>>, usize) -> Reply,
+    ) -> (Ending, usize) {
+        let api = versions::find(key).unwrap();
+        let reply_to = ReplyTo { client: nowhere(), api, version, correlation_id: 7 };
+        let fan_out = FanOut::new(reply_to.clone(), 3, answers::OPERATIONS_NOT_ASKED);
+        fan_out.borrow_mut().restrict_to(nothing(api));
+        reply(Rc::clone(&fan_out), 0).write(answer);
+        let written = fan_out.borrow().parts[0].len();
+        reply(Rc::clone(&fan_out), 1).write(answer);
+        (reply_to.client.ending(), written)
+    }
+
+    #[test]
+    fn what_a_client_does_not_see_of_an_answer_counts_as_if_it_did() {
+        let metadata = "m".repeat(PARTS_BYTES_MAX / 2);
+        let (offset, leader_epoch, topic_id, error) = (1, -1, 0, ErrorCode::None);
+        let fetched = FetchedOffset { index: 0, offset, leader_epoch, metadata: &metadata, topic_id, error };
+        let topics = [FetchedTopic { name: "t", partitions: vec![fetched] }];
+        let answer = Answer::OffsetFetch(FetchAnswer { group_id: "g", error, topics: &topics });
+        let restricted = |fan_out, index| {
+            let of_all = Some(nothing(versions::find(versions::OFFSET_FETCH).unwrap()));
+            Reply::Fetched(Box::new(Reply::Part(fan_out, index)), FetchAccess { refused: Vec::new(), of_all })
+        };
+        let (ending, written) = hidden_twice(versions::OFFSET_FETCH, 9, &answer, restricted);
+        assert_eq!((ending, written < 100), (Ending::Now, true));
+        // An offset without a topic id is in no answer by id.
+        let by_id = |fan_out, index| Reply::PartById(fan_out, index, FetchIds::default());
+        let (ending, written) = hidden_twice(versions::OFFSET_FETCH, 10, &answer, by_id);
+        assert_eq!((ending, written < 100), (Ending::Now, true));
+        let topics = [NamedTopic { topic_id: 1, topic: &metadata, partitions: &[0] }];
+        let member = ConsumerMemberDescription {
+            member_id: "m",
+            instance_id: None,
+            rack_id: None,
+            member_epoch: 1,
+            client_id: "c",
+            client_host: "/127.0.0.1",
+            subscribed_topic_names: &[],
+            subscribed_topic_regex: None,
+            assignment: &topics,
+            target_assignment: &[],
+            member_type: 1,
+        };
+        let answer = Answer::ConsumerGroupDescribe(ConsumerDescribeAnswer {
+            error,
+            error_message: None,
+            group_id: "g",
+            group_state: "Stable",
+            group_epoch: 1,
+            assignment_epoch: 1,
+            assignor_name: "uniform",
+            members: &[member],
+        });
+        let (ending, written) = hidden_twice(versions::CONSUMER_GROUP_DESCRIBE, 1, &answer, Reply::Part);
+        assert_eq!((ending, written < 200), (Ending::Now, true));
+    }
+
+    #[test]
+    fn offsets_without_metadata_count_too() {
+        let (offset, leader_epoch, metadata, topic_id, error) = (1, -1, "", 0, ErrorCode::None);
+        let fetched = FetchedOffset { index: 0, offset, leader_epoch, metadata, topic_id, error };
+        let topics = [FetchedTopic { name: "t", partitions: vec![fetched; 1_000] }];
+        let answer = Answer::OffsetFetch(FetchAnswer { group_id: "g", error, topics: &topics });
+        assert_eq!(least_bytes(&answer), 1_000 * OFFSET_BYTES);
+    }
 
     #[test]
     fn parts_that_are_too_large_together_end_the_connection_without_an_answer() {

@@ -96,19 +96,28 @@ impl Reply {
 
     /// Writes the answer to its destination.
     pub fn write(self, answer: &Answer<'_>) {
+        let visited_bytes = least_bytes(answer);
+        self.write_seen(answer, visited_bytes);
+    }
+
+    /// Writes what the client sees of an answer, for which a coordinator visited at least so many bytes.
+    fn write_seen(self, answer: &Answer<'_>, visited_bytes: usize) {
         match self {
-            Reply::Whole(to, _) if least_bytes(answer) > PARTS_BYTES_MAX => {
+            Reply::Whole(to, _) if visited_bytes > PARTS_BYTES_MAX => {
                 to.client.end(Ending::Now);
                 to.client.answered();
             }
             Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.api, to.version, answer, &beside)),
-            Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None),
-            Reply::PartById(fan_out, index, ids) => fan_out.borrow_mut().part(index, answer, Some(&ids)),
+            Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None, visited_bytes),
+            Reply::PartById(fan_out, index, ids) => {
+                fan_out.borrow_mut().part(index, answer, Some(&ids), visited_bytes);
+            }
             Reply::Fetched(reply, access) => match answer {
                 Answer::OffsetFetch(fetch) => {
-                    reply.write(&Answer::OffsetFetch(FetchAnswer { topics: &access.topics(fetch), ..*fetch }));
+                    let seen = FetchAnswer { topics: &access.topics(fetch), ..*fetch };
+                    reply.write_seen(&Answer::OffsetFetch(seen), visited_bytes);
                 }
-                _ => reply.write(answer),
+                _ => reply.write_seen(answer, visited_bytes),
             },
             Reply::Marker(reply) => reply.write(answer),
             Reply::Discard => {}
