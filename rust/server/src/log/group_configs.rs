@@ -331,12 +331,13 @@ mod tests {
     fn shared(answer: Result<Revision, String>) -> (GroupConfigs, Arc<AtomicU64>) {
         let (configs, asked) = (GroupConfigs::default(), Arc::new(AtomicU64::new(0)));
         let count = Arc::clone(&asked);
-        configs.share(Notes::new(Box::new(move |_| {
+        let put = move |_| {
             count.fetch_add(1, Ordering::Relaxed);
             let (sender, receiver) = std::sync::mpsc::sync_channel(1);
             sender.send(answer.clone()).unwrap();
             receiver
-        })));
+        };
+        configs.share(Notes::new(Box::new(put), Box::new(|| true)));
         (configs, asked)
     }
 

@@ -2,19 +2,35 @@
 
 use std::{
     fmt,
-    sync::mpsc::{Receiver, RecvTimeoutError},
-    time::Duration,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
 };
 
 use rota_engine::{Revision, requests::PutNote};
 
-/// A change waits so long for the engine. The node serves nothing else meanwhile.
+/// A change waits so long for the engine. The node serves nothing else meanwhile, so after a change that waited in vain
+/// others are refused as long: clients ask for a topic again and again.
 const WAIT: Duration = Duration::from_secs(2);
 
-type Put = Box<dyn Fn(Vec<PutNote>) -> Receiver<Result<Revision, String>> + Send + Sync>;
+const NO_ANSWER: &str = "the engine does not answer";
+
+type Written = Result<Revision, String>;
+type Put = Box<dyn Fn(Vec<PutNote>) -> Receiver<Written> + Send + Sync>;
+type IsReachable = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The way to change notes.
-pub struct Notes(Put);
+pub struct Notes {
+    put: Put,
+    /// Whether the engine has answered this server lately.
+    is_reachable: IsReachable,
+    /// How long a change waits.
+    wait: Duration,
+    /// Until when changes are refused.
+    refused_until: Mutex<Option<Instant>>,
+}
 
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,17 +39,90 @@ impl fmt::Debug for Notes {
 }
 
 impl Notes {
-    /// Notes that `put` writes.
-    pub fn new(put: Put) -> Notes {
-        Notes(put)
+    /// Notes that `put` writes, while the engine is reachable.
+    pub fn new(put: Put, is_reachable: IsReachable) -> Notes {
+        Notes { put, is_reachable, wait: WAIT, refused_until: Mutex::default() }
     }
 
-    /// Changes all these notes, or none. Returns the revision that has them. Errors: why they are not written, or may not be.
-    pub fn write(&self, notes: Vec<PutNote>) -> Result<Revision, String> {
-        match (self.0)(notes).recv_timeout(WAIT) {
+    /// Changes these notes in order, up to the first that the engine refuses. Returns the revision that has them all. Errors:
+    /// why they are not all written, or may not be; those before are, and arrive with the next image of the engine.
+    pub fn write(&self, notes: Vec<PutNote>) -> Written {
+        self.write_at(notes, Instant::now())
+    }
+
+    fn write_at(&self, notes: Vec<PutNote>, now: Instant) -> Written {
+        if !(self.is_reachable)() || self.refused_until().is_some_and(|until| now < until) {
+            return Err(NO_ANSWER.to_owned());
+        }
+        match (self.put)(notes).recv_timeout(self.wait) {
             Ok(written) => written,
-            Err(RecvTimeoutError::Timeout) => Err("the engine does not answer".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {
+                *self.refused_until() = Some(now + self.wait + WAIT);
+                Err(NO_ANSWER.to_owned())
+            }
             Err(RecvTimeoutError::Disconnected) => Err("the server stops".to_owned()),
         }
+    }
+
+    fn refused_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.refused_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{SyncSender, sync_channel},
+    };
+
+    use super::*;
+
+    /// An engine that does not answer.
+    #[derive(Clone, Default)]
+    struct Silent {
+        asked: Arc<AtomicU64>,
+        is_away: Arc<AtomicBool>,
+        unanswered: Arc<Mutex<Vec<SyncSender<Written>>>>,
+    }
+
+    impl Silent {
+        fn notes(&self) -> Notes {
+            let (asked, reached) = (self.clone(), self.clone());
+            let put = move |_| {
+                let (sender, receiver) = sync_channel(1);
+                asked.asked.fetch_add(1, Ordering::Relaxed);
+                asked.unanswered.lock().unwrap().push(sender);
+                receiver
+            };
+            let is_reachable = move || !reached.is_away.load(Ordering::Relaxed);
+            // The test does not wait for an answer that does not come.
+            Notes { wait: Duration::ZERO, ..Notes::new(Box::new(put), Box::new(is_reachable)) }
+        }
+
+        fn asked(&self) -> u64 {
+            self.asked.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn an_engine_that_did_not_answer_is_not_asked_again_at_once() {
+        let engine = Silent::default();
+        let (notes, start) = (engine.notes(), Instant::now());
+        for (after_ms, asked) in [(0, 1), (0, 1), (1_999, 1), (2_000, 2), (3_999, 2), (4_000, 3)] {
+            let written = notes.write_at(Vec::new(), start + Duration::from_millis(after_ms));
+            assert_eq!((written, engine.asked()), (Err(NO_ANSWER.to_owned()), asked), "{after_ms}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_is_away_is_not_asked() {
+        let engine = Silent::default();
+        let notes = engine.notes();
+        engine.is_away.store(true, Ordering::Relaxed);
+        assert_eq!((notes.write(Vec::new()), engine.asked()), (Err(NO_ANSWER.to_owned()), 0));
+        engine.is_away.store(false, Ordering::Relaxed);
+        assert_eq!((notes.write(Vec::new()), engine.asked()), (Err(NO_ANSWER.to_owned()), 1));
     }
 }

@@ -429,10 +429,11 @@ impl SharedState {
 
 /// The notes of a cluster's engine, while the server runs.
 fn notes_of(cluster: &Arc<Cluster>) -> Notes {
-    let host = Arc::downgrade(cluster);
-    Notes::new(Box::new(move |notes| match host.upgrade() {
+    let (host, session) = (Arc::downgrade(cluster), Arc::clone(cluster.session()));
+    let put = move |notes| match host.upgrade() {
         Some(cluster) => cluster.host().put_notes(notes),
         // The receiver sees that the sender is gone.
         None => std::sync::mpsc::sync_channel(0).1,
-    }))
+    };
+    Notes::new(Box::new(put), Box::new(move || session.is_valid()))
 }
