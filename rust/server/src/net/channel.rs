@@ -178,7 +178,7 @@ impl Channel {
                 Next::Close => return Ok(()),
                 Next::Turn if goes_on => {}
                 Next::Write | Next::Disturbed(_) => {}
-                _ if self.client.ending() != Ending::No => return Ok(()),
+                next if self.client.ending() != Ending::No => return self.write_last(next).await,
                 Next::Authenticate if self.authenticate_again().await => {}
                 Next::Authenticate => return Ok(()),
                 Next::Parked => {
@@ -201,6 +201,22 @@ impl Channel {
             }
             next = self.handle_when_heard().await?;
         }
+    }
+
+    /// Writes what came while other connections had their turn, unless the connection ends at once.
+    async fn write_last(&mut self, next: Next) -> io::Result<()> {
+        if self.client.ending() == Ending::Now {
+            return Ok(());
+        }
+        match next {
+            Next::Parked => self.wait_for_answer().await?,
+            Next::Fetch(wait) => {
+                wait.finish(&mut self.event_loop.node.borrow_mut(), true);
+            }
+            _ => {}
+        }
+        self.disturb_parked_answer().await?;
+        self.write().await
     }
 
     /// Handles buffered requests; none while the member is paused.

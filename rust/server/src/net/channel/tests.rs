@@ -6,8 +6,9 @@ use std::{
 
 use kafka_protocol::{
     messages::{
-        DeleteTopicsRequest, FetchRequest, ProduceRequest, RequestHeader, TopicName,
+        DeleteTopicsRequest, FetchRequest, JoinGroupRequest, ProduceRequest, RequestHeader, TopicName,
         fetch_request::{FetchPartition, FetchTopic},
+        join_group_request::JoinGroupRequestProtocol,
         produce_request::{PartitionProduceData, TopicProduceData},
     },
     protocol::{Encodable, Request, StrBytes},
@@ -200,6 +201,46 @@ fn the_memory_of_answers_that_are_written_is_not_kept() {
     runtime.block_on(channel.write()).unwrap();
     assert_eq!(channel.client.out_bytes(), 0);
     assert!(!channel.client.out().try_reclaim(2 * KEPT_BYTES_MAX));
+}
+
+/// A JoinGroup that waits for other members.
+fn a_waiting_join(channel: &mut Channel) {
+    let protocol = JoinGroupRequestProtocol::default().with_name(StrBytes::from_static_str("range"));
+    let request = JoinGroupRequest::default()
+        .with_group_id(StrBytes::from_static_str("g").into())
+        .with_session_timeout_ms(10_000)
+        .with_rebalance_timeout_ms(10_000)
+        .with_protocol_type(StrBytes::from_static_str("consumer"))
+        .with_protocols(vec![protocol]);
+    channel.buffered.extend_from_slice(&frame(2, &request));
+}
+
+#[test]
+fn an_answer_that_comes_while_others_have_their_turn_is_written_before_the_end() {
+    for waits_for_data in [false, true] {
+        let (runtime, mut channel, peer) = a_channel_and_its_peer();
+        let guard = runtime.enter();
+        let (event_loop, client) = (Rc::clone(&channel.event_loop), Rc::clone(&channel.client));
+        if waits_for_data {
+            create(&channel, "t");
+            channel.buffered.extend_from_slice(&a_fetch(&["t"]));
+        } else {
+            a_waiting_join(&mut channel);
+        }
+        // More of it is there to read, so others have their turn first.
+        channel.has_more = true;
+        let mut run = Box::pin(channel.run());
+        assert!(run.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        assert_eq!((client.is_parked(), client.out_bytes()), (!waits_for_data, 0));
+        event_loop.node.borrow_mut().unload();
+        client.end(Ending::AfterWriting);
+        drop(guard);
+        runtime.block_on(run).unwrap();
+        assert_eq!(client.out_bytes(), 0);
+        drop(runtime);
+        drop(channel);
+        assert!(std::io::Read::read(&mut &peer, &mut [0; 4]).unwrap() > 0, "{waits_for_data}");
+    }
 }
 
 #[test]
