@@ -77,8 +77,9 @@ impl Metrics {
                 self.refused("SyncGroup", sync.error);
             }
             Answer::OffsetCommit(commit) => self.committed(ticket, commit.topics),
+            // Up to version 2 the error of the only member is the answer's.
+            Answer::LeaveGroup(leave) if leave.error != ErrorCode::None => self.refused("LeaveGroup", leave.error),
             Answer::LeaveGroup(leave) => {
-                self.refused("LeaveGroup", leave.error);
                 leave.members.iter().for_each(|member| self.refused("LeaveGroup", member.error));
             }
             Answer::OffsetFetch(fetch) => self.refused("OffsetFetch", fetch.error),
@@ -159,7 +160,7 @@ mod tests {
     use rota_core::{
         explain::Cause,
         request::{SyncGroup, TxnOffsetCommit},
-        response::{CommitAnswer, SyncAnswer},
+        response::{CommitAnswer, LeaveAnswer, LeftMember, SyncAnswer},
     };
 
     use super::*;
@@ -227,6 +228,19 @@ mod tests {
         let error = "INVALID_PRODUCER_EPOCH";
         assert_eq!(metrics.refusals, BTreeMap::from([(("OffsetCommit", error), 1), (("TxnOffsetCommit", error), 1)]));
         assert!(metrics.transactional.is_empty());
+    }
+
+    #[test]
+    fn a_leave_that_is_refused_counts_once_in_every_version() {
+        let error = ErrorCode::UnknownMemberId;
+        let members = [LeftMember { member_id: "m", instance_id: None, error }];
+        // Up to version 2 the answer has the error of its only member, from 3 on each member its own.
+        for of_request in [error, ErrorCode::None] {
+            let mut metrics = Metrics::default();
+            let answer = Answer::LeaveGroup(LeaveAnswer { error: of_request, members: &members });
+            metrics.answered(Ticket(7), &answer, 1_000);
+            assert_eq!(metrics.refusals, BTreeMap::from([(("LeaveGroup", error.name()), 1)]), "{of_request:?}");
+        }
     }
 
     #[test]
