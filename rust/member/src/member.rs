@@ -134,7 +134,7 @@ impl Member {
     pub fn handle(&mut self, now_ms: u64, event: Event, sink: &mut Vec<Effect>) {
         self.now_ms = self.now_ms.max(now_ms);
         if self.leaving.is_closed() {
-            self.refuse(event);
+            self.refuse(&event);
         } else {
             self.take(event);
             self.drive();
@@ -229,10 +229,12 @@ impl Member {
     }
 
     /// Answers the application after the close, which waits for nothing then. Other events are ignored.
-    fn refuse(&mut self, event: Event) {
+    fn refuse(&mut self, event: &Event) {
         match event {
-            Event::Commit { commit, .. } => self.tell(Notice::Committed { commit, result: Err(Failure::Closed) }),
-            Event::Fetch { fetch, .. } => self.tell(Notice::Fetched { fetch, result: Err(Failure::Closed) }),
+            Event::Commit { commit, .. } => {
+                self.tell(Notice::Committed { commit: *commit, result: Err(Failure::Closed) });
+            }
+            Event::Fetch { fetch, .. } => self.tell(Notice::Fetched { fetch: *fetch, result: Err(Failure::Closed) }),
             _ => {}
         }
     }
