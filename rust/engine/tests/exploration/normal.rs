@@ -108,7 +108,9 @@ impl World {
         }
         let processes: Vec<Incarnation> = self.hosts.iter().map(|host| host.config.incarnation).collect();
         if !keeps_floors {
-            flights.iter_mut().for_each(|flight| forget_shown(&mut flight.request));
+            for flight in &mut flights {
+                forget_shown(&mut flight.request);
+            }
         }
         settle(&mut flights, &mut states);
         if !keeps_floors && backup.is_none() {

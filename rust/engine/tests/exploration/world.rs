@@ -263,7 +263,9 @@ impl World {
             Action::BackUp => {
                 self.left.backups -= 1;
                 self.memory.back_up();
-                self.hosts.iter_mut().for_each(|host| host.has_beaten = false);
+                for host in &mut self.hosts {
+                    host.has_beaten = false;
+                }
                 self.backup = self.truths.clone();
             }
             Action::Restore => {
