@@ -7,7 +7,7 @@ use rota_core::{
     config::NEW_MEMBER_JOIN_TIMEOUT_MS,
     consumer_group::group::{ConsumerGroup, GroupState},
 };
-use rota_member::{Partition, State};
+use rota_member::{Member, Partition, State};
 
 use super::{
     Fleet,
@@ -176,12 +176,17 @@ impl Fleet {
         if generations.len() > 1 && consumers.is_none() {
             return Some(format!("{id} is in generations {generations:?}"));
         }
-        let generation = generations.first().copied().unwrap_or(-1);
+        // Where nobody has anything, members still know their generation.
+        let member_of = |one: &super::Seat| one.member.as_ref().filter(|_| of(one)).map(Member::generation);
+        let known = || self.seats.iter().find_map(member_of);
+        let generation = generations.first().copied().or_else(known).unwrap_or(-1);
         let mut wrong = wanted.iter().filter(|(_, count)| **count != 1);
         wrong
             .find(|(partition, count)| {
                 let may_lack = match consumers {
-                    Some(consumers) => self.is_unheard(group, consumers, partition),
+                    Some(consumers) => {
+                        self.is_unheard(group, consumers, partition) || self.is_left(consumers, partition)
+                    }
                     None => self.is_forgotten(group, generation, partition),
                 };
                 **count > 1 || !may_lack
@@ -195,6 +200,17 @@ impl Fleet {
         self.guards[group].unheard.iter().any(|member_id| {
             let current = consumers.member(member_id).and_then(|member| member.current.as_ref());
             current.is_some_and(|current| current.assigned.contains_key(&(topic_id, partition.index)))
+        })
+    }
+
+    /// Whether a partition stays with a member that has turned to a pattern without topics: that changes no epoch
+    /// (docs/simulate.md).
+    fn is_left(&self, consumers: &ConsumerGroup, partition: &Partition) -> bool {
+        let place = (self.topics.id(&partition.topic), partition.index);
+        consumers.members().any(|(_, member, value)| {
+            let pattern = ConsumerGroup::pattern_of(value);
+            member.target.iter().flatten().any(|at| *at == place)
+                && pattern.is_some_and(|pattern| consumers.resolved_topics(pattern).is_empty())
         })
     }
 
