@@ -66,6 +66,21 @@ def file_to_write(path: Path, option: str) -> None:
         fail(MISUSED, f"{option} is `{path}`: it is a directory, give a file")
 
 
+def file_to_replace(path: Path) -> None:
+    """End with exit code 2, before anything is read, if the path leads to what a file must not take the place of."""
+    if wrong := no_file(path):
+        fail(MISUSED, wrong)
+
+
+def no_file(path: Path) -> str | None:
+    """What is wrong with a path that leads to a directory, a device, a FIFO or a socket. None: a file is or can be
+    there."""
+    try:
+        return f"`{path}` is no file: give a regular file" if path.exists() and not path.is_file() else None
+    except OSError as error:
+        return f"`{path}`: {error.strerror}"
+
+
 def existing_directory(path: Path, option: str | None = None) -> None:
     """End with exit code 2 unless the path, the value of an option if one is named, is a directory."""
     if wrong := no_directory(path, option):

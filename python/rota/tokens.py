@@ -44,8 +44,16 @@ class TokenIssuer:
         return f'{{"keys": [{", ".join([self._inner.key, *self._former])}]}}\n'
 
     def write_jwks(self, path: str | os.PathLike[str]) -> str:
-        """Write the public keys to a file, now and after every `rotate`. Return its `file:` URL."""
+        """Write the public keys to a file, now and after every `rotate`. Return its `file:` URL.
+
+        Raises ValueError if the path leads to a directory or a device.
+        """
+        # Here, because `import rota` does without it.
+        from rota.exits import no_file
+
         file = Path(path).absolute()
+        if wrong := no_file(file):
+            raise ValueError(wrong)
         _replace(file, self.jwks)
         self._files.append(file)
         return file.as_uri()
@@ -93,7 +101,8 @@ class TokenIssuer:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace a file, so that no reader sees half of it."""
+    """Replace a file, so that no reader sees half of it. A link to it stays."""
+    file = file.resolve()
     new = file.with_name(f".{file.name}.new")
     new.write_text(text, "utf-8")
     new.replace(file)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rota import _rota
-from rota.exits import MISUSED, NOT_FOUND, fail
+from rota.exits import MISUSED, NOT_FOUND, fail, file_to_replace
 from rota.system import keep_owner_and_mode
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -47,6 +47,7 @@ def add(file: UsersFile, name: Name, password_file: PasswordFile = None, as_json
       rota user add users ana
       rota user add users ana --password-file ana.password
     """
+    file_to_replace(file)
     kept = [line for line in lines_of(file, must_exist=False) if user_of(line) != name]
     try:
         lines = _rota.user_lines(name, password_of(name, password_file))
@@ -81,6 +82,7 @@ def remove(file: UsersFile, name: Name, as_json: AsJson = False) -> None:
     Examples:
       rota user remove users ana
     """
+    file_to_replace(file)
     lines = lines_of(file)
     kept = [line for line in lines if user_of(line) != name]
     if len(kept) == len(lines):

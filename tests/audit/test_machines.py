@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -131,6 +134,32 @@ def test_metrics_count_every_check(data: Path, tmp_path: Path) -> None:
     assert set(of_verdicts.values()) == {"0"}
     assert (values["rota_audit_rows"], values["rota_audit_groups"], values["rota_audit_exit_code"]) == ("2", "1", "0")
     assert list(tmp_path.glob("rota.prom*")) == [target]
+
+
+def test_metrics_go_into_a_fifo_and_through_a_link(data: Path, tmp_path: Path) -> None:
+    fifo, link, target = tmp_path / "fifo", tmp_path / "link", tmp_path / "rota.prom"
+    os.mkfifo(fifo)
+    link.symlink_to(target)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(data, "--metrics", fifo).exit_code == 0
+        assert b"rota_audit_exit_code 0\n" in os.read(reader, 1 << 16)
+    finally:
+        os.close(reader)
+    assert fifo.is_fifo()
+    assert run(data, "--metrics", link).exit_code == 0
+    assert link.is_symlink()
+    assert "rota_audit_exit_code 0\n" in target.read_text()
+
+
+def test_metrics_on_stdout_come_before_the_summary(data: Path, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with told.open("w") as stdout:
+        command = [sys.executable, "-m", "rota", "audit", str(data), "--metrics", str(told)]
+        assert subprocess.run(command, stdout=stdout, check=False).returncode == 0
+    text = told.read_text()
+    assert text.startswith("# HELP rota_audit_verdicts ")
+    assert "\n0 violations, 1 observation\n" in text
 
 
 @pytest.mark.parametrize("option", ["--junit", "--metrics"])

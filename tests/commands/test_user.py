@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,27 @@ def test_the_mode_of_a_file_and_a_link_to_it_stay(file: Path, tmp_path: Path) ->
     assert link.is_symlink()
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert set(json.loads(user("list", str(file), "--json").stdout)) == {"ana", "bob"}
+
+
+@pytest.mark.parametrize("words", [("add", "{file}", "eve"), ("remove", "{file}", "ana")])
+def test_what_is_no_file_is_refused_before_it_is_read(tmp_path: Path, words: tuple[str, ...]) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    # A writer, so that a command that reads ends, too.
+    writer = os.open(fifo, os.O_RDWR)
+    os.write(writer, b"# no user\n")
+    command = [sys.executable, "-m", "rota", "user", *(word.format(file=fifo) for word in words)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _, said = process.communicate("secret\n", timeout=60)
+    except subprocess.TimeoutExpired:
+        said = "it reads the FIFO"
+    finally:
+        process.kill()
+        os.close(writer)
+    assert said == f"rota: `{fifo}` is no file: give a regular file\n"
+    assert process.wait() == exits.MISUSED
+    assert fifo.is_fifo()
 
 
 def test_comments_stay(file: Path) -> None:

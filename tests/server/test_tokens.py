@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,20 @@ def test_keys_in_a_file_are_read_again(tmp_path: Path) -> None:
         assert admits()
         tokens.rotate()
         eventually(admits, WITHIN_S, "the new key counts")
+
+
+def test_keys_are_written_through_a_link_and_into_no_device(tmp_path: Path) -> None:
+    keys, link, fifo = tmp_path / "keys.json", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to(keys)
+    os.mkfifo(fifo)
+    tokens = rota.TokenIssuer()
+    tokens.write_jwks(link)
+    tokens.rotate()
+    assert link.is_symlink()
+    assert keys.read_text("utf-8") == tokens.jwks
+    with pytest.raises(ValueError, match="is no file: give a regular file"):
+        tokens.write_jwks(fifo)
+    assert fifo.is_fifo()
 
 
 @pytest.mark.parametrize(

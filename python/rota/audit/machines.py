@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
+import typer
+
 from rota.audit.audit import FAILS_ON, Audit
 from rota.audit.checks import CHECK_OF, OBSERVATION, VIOLATION
 from rota.audit.logs import UNREADABLE
@@ -105,7 +107,24 @@ def metrics(found: Audit, now_s: float) -> str:
 
 
 def write_metrics(found: Audit, target: Path) -> None:
-    """Put the file in place whole, as the textfile collector wants it."""
+    """Put the file in place whole, as the textfile collector wants it. A link stays, and what is no regular file, such
+    as a FIFO or /dev/stdout, is written into."""
+    text = metrics(found, time.time())
+    if _is_stdout(target):
+        typer.echo(text, nl=False)
+        return
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8")
+        return
+    target = target.resolve()
     part = target.with_name(f"{target.name}.{os.getpid()}")
-    part.write_text(metrics(found, time.time()), encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     part.replace(target)
+
+
+def _is_stdout(target: Path) -> bool:
+    """Whether stdout leads to this file: a new file in its place would not have the summary."""
+    try:
+        return os.path.samestat(target.stat(), os.fstat(1))
+    except OSError:
+        return False
