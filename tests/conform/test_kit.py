@@ -16,7 +16,8 @@ from rota.cli import app
 from rota.conform import evidence, judge, transcripts
 from rota.conform.broker import Broker
 from rota.conform.judge import REFERENCE, Verdict, explained, recorded
-from rota.conform.run import Options, Run, catalogue, chosen
+from rota.conform.rows import Row
+from rota.conform.run import Options, Result, Run, catalogue, chosen
 from rota.conform.said import Said
 from rota.transcript.runner import VECTORS
 from rota.transcript.text import Step
@@ -84,9 +85,40 @@ def test_two_brokers_are_compared_with_each_other(server: str) -> None:
 
 
 def test_a_row_whose_setting_a_broker_has_not_is_left_out_and_said_to_be(server: str) -> None:
-    code, told = conform("--bootstrap-server", server, "--only", "capacity/C01*", "--only", "gate/H10-loading")
+    rows = ["--only", "capacity/C01*", "--only", "gate/H10-loading", "--only", "ranges/JoinGroup"]
+    code, told = conform("--bootstrap-server", server, *rows)
     assert code == 0
     assert "needs group.max.size=2 (1)" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--only", "capacity/C01*"], "no row was compared: needs group.max.size=2"),
+        (["--only", "time/session*", "--longest", "0"], "no row was compared: waits for more than 0 s"),
+        (["--only", "ranges/*", "--deadline", "0"], "no row was compared: the run took longer than 0 s"),
+    ],
+)
+def test_a_run_that_compares_no_row_fails(server: str, words: list[str], says: str) -> None:
+    ended = CliRunner().invoke(app, ["conform", "--bootstrap-server", server, *words])
+    assert ended.exit_code == 1
+    rows = len(chosen(catalogue(), words[1:2]))
+    assert ended.stderr.splitlines() == [f"rota: 0 of {rows} rows compared, {rows} left out, 0 differ", f"rota: {says}"]
+
+
+def test_a_run_that_ends_early_fails(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Run.result
+
+    def second_is_late(run: Run, row: Row) -> Result:
+        found = result(run, row)
+        run.until = 0.0
+        return found
+
+    monkeypatch.setattr(Run, "result", second_is_late)
+    words = ["--only", "ranges/JoinGroup", "--only", "ranges/Heartbeat", "--jobs", "1"]
+    ended = CliRunner().invoke(app, ["conform", "--bootstrap-server", server, *words])
+    assert ended.exit_code == 1
+    assert ended.stderr.endswith("rota: 1 row left out: the run took longer than 600 s\n")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +134,11 @@ def test_rows_that_a_setting_of_the_broker_decides_are_left_out(
     setting: str, value: int, rows: list[str], recorded_with: int
 ) -> None:
     settings = {"group.initial.rebalance.delay.ms": 400, "num.partitions": 8, setting: value}
-    only = [word for pattern in [*rows, "admin/A11-delete-an-empty-group"] for word in ("--only", pattern)]
+    only = [
+        word
+        for pattern in [*rows, "admin/A11-delete-an-empty-group", "ranges/Heartbeat"]
+        for word in ("--only", pattern)
+    ]
     with rota.Server(settings=settings) as changed:
         code, told = conform("--bootstrap-server", changed.bootstrap_servers, *only)
     assert code == 0, told

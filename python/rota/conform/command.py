@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -36,6 +37,7 @@ from rota.conform.run import (
 )
 from rota.conform.wire import WireError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, file_to_write
+from rota.why.words import counted
 
 PROGRESS_S = 2.0
 REPORTED_WITHIN_S = 0.3
@@ -95,9 +97,11 @@ def conform(
     ] = None,
     at_most: AtMost = None,
     longest: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Skip rows that wait longer than SECONDS.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Skip rows that wait longer than SECONDS.")
     ] = LONGEST_S,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Start no new row after SECONDS.")] = DEADLINE_S,
+    deadline: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Start no new row after SECONDS.")
+    ] = DEADLINE_S,
     jobs: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Run N rows in parallel.")] = WORKERS,
     tries: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Attempts for a row that diverges.")] = TRIES,
 ) -> None:
@@ -108,8 +112,8 @@ def conform(
     their own groups and topics, which the kit removes at the end. Most rows need an initial rebalance delay of 0.2
     to 1.5 s (group.initial.rebalance.delay.ms); the kit leaves out the others and says so.
 
-    Exit code 0: no divergence, or only explained ones (docs/departures.md). 1: unexplained divergences. 2: usage
-    error. 5: no Kafka broker answered. 130: interrupted, after cleanup.
+    Exit code 0: no divergence, or only explained ones (docs/departures.md). 1: unexplained divergences, no row was
+    compared, or the run ended early. 2: usage error. 5: no Kafka broker answered. 130: interrupted, after cleanup.
 
     \b
     Examples:
@@ -130,14 +134,35 @@ def conform(
     given = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
     addresses = {option: address(option, text, 1) for option, text in given.items()}
     security = _security(command_config)
-    kind = Kind(frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []), security)
+    kind = Kind(_settings(setting or []), _at_most(at_most or []), security)
     before = None if record is None else _before(record)
     results = _results(rows, addresses, kind, Options(jobs, longest, deadline, tries, twice=record is not None))
     _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
     if record is not None:
         _record(record, before, results)
+    _end(results)
+
+
+def _end(results: list[Result]) -> None:
+    """End with exit code 1 if the broker differs, or if the run says too little about it."""
+    if missing := _not_compared(results):
+        fail(missing, FAILED)
     if any(result.verdict in BAD for result in results):
         raise typer.Exit(FAILED)
+
+
+def _not_compared(results: list[Result]) -> str:
+    """Why the run says too little about the broker; nothing if it does not."""
+    left_out = [result for result in results if result.verdict is Verdict.LEFT_OUT]
+    if len(left_out) == len(results):
+        return f"no row was compared: {_commonest(left_out)}"
+    cut_short = [result for result in left_out if result.is_cut_short]
+    return f"{counted(len(cut_short), 'row')} left out: {_commonest(cut_short)}" if cut_short else ""
+
+
+def _commonest(left_out: list[Result]) -> str:
+    """The reason that most rows were left out for."""
+    return Counter(result.why for result in left_out).most_common(1)[0][0]
 
 
 def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Options) -> list[Result]:
@@ -179,6 +204,20 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     return found
 
 
+def _settings(given: list[str]) -> frozenset[tuple[str, str]]:
+    """The settings of the brokers. Ends the command for one that no row is about."""
+    found = _pairs("--setting", given)
+    known = {pair for row in catalogue() for pair in row.settings}
+    for name, value in found.items():
+        values = sorted(other for named, other in known if named == name)
+        if not values:
+            names = ", ".join(sorted({named for named, _ in known}))
+            fail(f"--setting is `{name}={value}`: no row is about that setting (expected one of {names})")
+        if value not in values:
+            fail(f"--setting is `{name}={value}`: no row is about that value: give {' or '.join(values)}")
+    return frozenset(found.items())
+
+
 def _at_most(given: list[str]) -> dict[str, int]:
     found = _pairs("--at-most", given)
     for name, version in found.items():
@@ -213,17 +252,17 @@ def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
 
 
 def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
-    done = 0
-    bad = 0
+    counts: Counter[Verdict] = Counter()
     last = time.monotonic()
 
     def progress(result: Result) -> None:
-        nonlocal done, bad, last
-        done += 1
-        bad += result.verdict in BAD
-        if time.monotonic() - last > PROGRESS_S or done == len(rows):
+        nonlocal last
+        counts[result.verdict] += 1
+        if time.monotonic() - last > PROGRESS_S or counts.total() == len(rows):
             last = time.monotonic()
-            typer.echo(f"rota: {done} of {len(rows)} rows, {bad} differ", err=True)
+            left_out, bad = counts[Verdict.LEFT_OUT], sum(counts[verdict] for verdict in BAD)
+            compared = f"{counts.total() - left_out} of {len(rows)} rows compared"
+            typer.echo(f"rota: {compared}, {left_out} left out, {bad} differ", err=True)
 
     return Run(broker, options).results(rows, progress)
 

@@ -46,6 +46,8 @@ class Result:
     evidence: Evidence = field(default_factory=list)
     difference: Difference | None = None
     trail: tuple[Exchange, ...] = ()
+    is_cut_short: bool = False
+    """Whether it was left out because the run ended early."""
 
 
 @dataclass
@@ -128,9 +130,11 @@ class Run:
         if reason:
             return Result(row, Verdict.LEFT_OUT, reason)
         if time.monotonic() > self.until:
-            return Result(row, Verdict.LEFT_OUT, f"the run took longer than {self.options.deadline_s:g} s")
+            why = f"the run took longer than {self.options.deadline_s:g} s"
+            return Result(row, Verdict.LEFT_OUT, why, is_cut_short=True)
         if self.hopeless.is_set():
-            return Result(row, Verdict.LEFT_OUT, f"the broker kept silent in {HOPELESS} rows before")
+            why = f"the broker kept silent in {HOPELESS} rows before"
+            return Result(row, Verdict.LEFT_OUT, why, is_cut_short=True)
         for _ in range(self.options.tries):
             try:
                 result = self._once(row)
