@@ -21,6 +21,11 @@ def run() -> None:
     except BrokenPipeError:
         # The reader closed the pipe: it has what it wanted.
         sys.exit(FAILED)
+    except UnicodeEncodeError as error:
+        from rota.misuse import shown
+
+        complain(f"`{shown(error.object)}` is not UTF-8")
+        sys.exit(MISUSED)
     except OSError as error:
         complain(str(error))
         sys.exit(FAILED)

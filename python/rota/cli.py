@@ -56,7 +56,7 @@ class Commands(MutableMapping[str, Any]):
         if name not in self._loaded:
             module, _, attribute = COMMANDS[name].partition(":")
             self._loaded[name] = _command(name, getattr(import_module(module), attribute))
-            _complete_help(self._loaded[name])
+            _complete(self._loaded[name])
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -108,16 +108,17 @@ def renamed(words: list[str]) -> list[str]:
     return found
 
 
-def _complete_help(command: Any) -> None:
-    """Show whole first sentences in lists of commands, and leave out the Python types of arguments."""
+def _complete(command: Any) -> None:
+    """Show whole first sentences in lists of commands, leave out the Python types of arguments, and check texts."""
     if command.help and not command.short_help:
         first = " ".join(command.help.split("\n\n")[0].split())
         command.short_help = FIRST_SENTENCE.split(first, maxsplit=1)[0].rstrip(".;:") + "."
     for parameter in command.params:
+        misuse.check_texts(parameter)
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 - Typer's signature
     for below in getattr(command, "commands", {}).values():
-        _complete_help(below)
+        _complete(below)
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from rota._rota import nearest
 # Typer brings its own copy of click, or imports it: its public exceptions lead to the class of both.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-NUMBERS = {int: "a whole number", float: "a number"}
+PATHS = frozenset(("DIR", "FILE", "PATH...", "SRC", "DST"))
+"""What values are called that are paths: those may have any bytes, and no path is empty."""
+NUMBERS = {int: "a whole number", list[int]: "a whole number", float: "a number"}
 
 
 def line(error: Any) -> str:
@@ -73,8 +75,38 @@ def _named(param: Any) -> str:
     return str(param.metavar or param.name.upper())
 
 
+def check_texts(parameter: Any) -> None:
+    """Have a parameter refuse an empty path, which would be the working directory, and names that are not UTF-8, which
+    no server has."""
+    process = parameter.process_value
+
+    def process_value(context: Any, value: Any) -> Any:
+        for text in value if isinstance(value, list | tuple) else [value]:
+            reason = _unfit(parameter, text) if isinstance(text, str) else ""
+            if reason:
+                error: Any = typer.BadParameter(reason, ctx=context, param=parameter)
+                error.given = shown(text)
+                raise error
+        return process(context, value)
+
+    parameter.process_value = process_value
+
+
+def _unfit(parameter: Any, text: str) -> str:
+    if parameter.metavar in PATHS:
+        return "" if text else "give a path"
+    return "" if shown(text) == text else "it is not UTF-8"
+
+
+def shown(text: str) -> str:
+    """A word of the command line with the bytes in hexadecimal that are not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _value(error: Any) -> object:
     """The value as it was given, where the library says it."""
+    if (given := getattr(error, "given", None)) is not None:
+        return given
     errors = getattr(error.__cause__, "errors", None)
     return errors()[0].get("input") if callable(errors) else None
 
