@@ -8,6 +8,8 @@ from collections.abc import Iterable
 __all__ = ["message_bytes", "node_id", "optional_text", "partition_number", "several", "text", "whole"]
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+UINT64_MAX = 2**64 - 1
 
 
 def text(value: str, name: str, wanted: str = "give a str") -> str:

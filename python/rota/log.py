@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 
 from rota import _rota, journal
+from rota.arguments import INT32_MAX, INT64_MAX
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record
 from rota.exits import FAILED, MISUSED, NOT_FOUND, complain, existing_directory, fail
@@ -190,14 +191,18 @@ def _journal_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: b
             yield json.dumps(entry.fields()) if as_json else _entry_text(entry)
 
 
-FromOffset = Annotated[int, typer.Option("--from-offset", min=0, metavar="N", help="Start at offset N.")]
-ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="Stop after offset N.")]
+FromOffset = Annotated[int, typer.Option("--from-offset", min=0, max=INT64_MAX, metavar="N", help="Start at offset N.")]
+ToOffset = Annotated[
+    int | None, typer.Option("--to-offset", min=0, max=INT64_MAX, metavar="N", help="Stop after offset N.")
+]
 
 
 @app.command()
 def dump(
     directory: Directory,
-    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this partition.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, max=INT32_MAX, metavar="N", help="Only this partition.")
+    ] = None,
     group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only records of this group.")] = None,
     source: Annotated[
         Source | None, typer.Option(help="Only the records of __consumer_offsets, or only the journal.")

@@ -18,6 +18,45 @@ WITHIN_S = 60
 
 
 @pytest.mark.parametrize(
+    ("words", "option", "most"),
+    [
+        ("simulate", "--seed", 2**64 - 1),
+        ("check", "--seed", 2**63 - 1),
+        ("check", "--steps", 2**63 - 1),
+        ("check exploration", "--states", 2**63 - 1),
+        ("log dump data", "--from-offset", 2**63 - 1),
+        ("log dump data", "--to-offset", 2**63 - 1),
+        ("log dump data", "--partition", 2**31 - 1),
+        (f"cluster import data {ENGINE}", "--leader", 2**31 - 1),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused(words: str, option: str, most: int) -> None:
+    ended = CliRunner().invoke(app, [*words.split(), option, str(most + 1)])
+    assert ended.exit_code == exits.MISUSED, ended.output
+    assert ended.stderr.startswith(f"rota: {option} is `{most + 1}`: give a whole number from "), ended.stderr
+    assert ended.stderr.endswith(f" to {most}\n"), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        ("cluster move 0", "NODE"),
+        ("cluster move --node", "PARTITION"),
+        ("cluster unpin", "PARTITION"),
+        ("cluster drain", "NODE"),
+        ("cluster undrain", "NODE"),
+        ("cluster forget", "NODE"),
+    ],
+)
+def test_a_node_or_partition_that_no_cluster_has_is_refused(words: str, argument: str) -> None:
+    behind = ["1"] if words.endswith("--node") else []
+    command = [*words.removesuffix(" --node").split(), str(2**31), *behind, *ENGINE.split()]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == exits.MISUSED, ended.output
+    assert ended.stderr == f"rota: {argument} is `{2**31}`: give a whole number from 0 to {2**31 - 1}\n"
+
+
+@pytest.mark.parametrize(
     ("words", "name"),
     [
         (["serve", "--data", ""], "--data"),

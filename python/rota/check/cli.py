@@ -18,6 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from rota import interrupts
+from rota.arguments import INT64_MAX
 from rota.check import exploration, proofs
 from rota.check.engines import Effort, Progress, Report, table
 from rota.check.registry import ENGINES
@@ -34,10 +35,12 @@ app = typer.Typer(
 
 Quick = Annotated[bool, typer.Option("--quick", help="Run the short checks only: a few minutes at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the first random run.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=INT64_MAX, metavar="N", help="Seed of the first random run.")]
 Steps = Annotated[
     int | None,
-    typer.Option("--steps", min=1, metavar="N", help="Number of random steps (default: the engine's choice)."),
+    typer.Option(
+        "--steps", min=1, max=INT64_MAX, metavar="N", help="Number of random steps (default: the engine's choice)."
+    ),
 ]
 Jobs = Annotated[
     int | None,
@@ -205,7 +208,13 @@ def explore(
     as_json: AsJson = False,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, metavar="N", help="States per bound (default 200,000; 8,000 with --quick)."),
+        typer.Option(
+            "--states",
+            min=1,
+            max=INT64_MAX,
+            metavar="N",
+            help="States per bound (default 200,000; 8,000 with --quick).",
+        ),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option("--protocol", metavar="NAME", help="classic or consumer only (default: both).")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from rota.arguments import INT32_MAX
 from rota.cluster import looking, rendering, transfer
 from rota.cluster.looking import SERVING, STATE_TOPIC, Image, Partition, image, moving, observed
 from rota.cluster.reaching import Named, Reached, on_cluster, on_engine
@@ -24,12 +25,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-NodeNumber = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of a server.", show_default=False)]
+NodeNumber = Annotated[
+    int, typer.Argument(metavar="NODE", min=0, max=INT32_MAX, help="The node id of a server.", show_default=False)
+]
 PartitionNumber = Annotated[
     int,
     typer.Argument(
         metavar="PARTITION",
         min=0,
+        max=INT32_MAX,
         help="A partition of __consumer_offsets, with --transactions one of __transaction_state.",
         show_default=False,
     ),

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rota import _rota, interrupts
+from rota.arguments import INT32_MAX
 from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.cluster import directory as files
 from rota.cluster.looking import STATE_TOPIC, Image, image
@@ -108,7 +109,11 @@ def import_(
     leader: Annotated[
         list[int] | None,
         typer.Option(
-            "--leader", metavar="N", min=0, help="A node id that leads topics; may be given again (default 1)."
+            "--leader",
+            metavar="N",
+            min=0,
+            max=INT32_MAX,
+            help="A node id that leads topics; may be given again (default 1).",
         ),
     ] = None,
 ) -> None:

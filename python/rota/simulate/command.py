@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from rota import simulate as engine
+from rota.arguments import INT64_MAX, UINT64_MAX
 from rota.assign import InputError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 from rota.progress import shown
@@ -37,10 +38,14 @@ class Which:
         return protocol + " --swarm" * self.swarm + " --cluster" * self.engine
 
 
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=UINT64_MAX, metavar="N", help="Run the world of seed N, one line per event."),
+]
+
+
 def simulate(
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Run the world of seed N, one line per event.")
-    ] = None,
+    seed: Seed = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="A..B", help=f"Run the worlds of the seeds A to B - 1; {SEEDS} if left out.")
     ] = None,
@@ -113,7 +118,7 @@ def _range(text: str) -> tuple[int, int]:
     first, dots, stop = text.partition("..")
     if not (dots and first.isascii() and first.isdigit() and stop.isascii() and stop.isdigit()):
         fail(MISUSED, f"--seeds is `{text}`: give A..B, such as 0..1000")
-    if int(first) >= int(stop) or int(stop) >= 2**63:
+    if int(first) >= int(stop) or int(stop) > INT64_MAX:
         fail(MISUSED, f"--seeds is `{text}`: there are no seeds from {first} to {stop}")
     return int(first), int(stop)
 
