@@ -35,7 +35,7 @@ class ConsumerGroupRecord(NamedTuple):
     def text(self) -> str:
         """`orders, member m1: epoch 3, Stable, owns 4 partitions`."""
         about = "" if self.name is None else f", {'pattern' if self.kind == 'pattern' else 'member'} "
-        return f"{self.group_id}{about}{printable(self.name or '')}{self._what()}"
+        return f"{printable(self.group_id)}{about}{printable(self.name or '')}{self._what()}"
 
     def _what(self) -> str:
         if self.value is None:

@@ -41,8 +41,11 @@ def on_stderr(line: str) -> None:
 
 
 def complain(message: str) -> None:
-    """What is wrong, as one line on stderr."""
-    on_stderr(f"rota: {message}")
+    """What is wrong, as one line on stderr. It may have names in it that clients chose."""
+    # Here, because a server that has nothing to complain of does without it.
+    from rota.why.words import printable
+
+    on_stderr(f"rota: {printable(message)}")
 
 
 def fail(code: int, message: str) -> NoReturn:

@@ -19,7 +19,7 @@ from rota.arguments import INT32_MAX, INT64_MAX
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record
 from rota.exits import FAILED, MISUSED, NOT_FOUND, complain, existing_directory, fail
-from rota.why.words import counted
+from rota.why.words import counted, printable
 
 META_PROPERTIES = "meta.properties"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -100,13 +100,14 @@ def _text(line: Line) -> str:
     fields = line.fields()
     kind, value = fields["type"], fields["value"]
     if kind == "offset":
-        what = f"{fields['group']} {fields['topic']}-{fields['topic_partition']}"
+        what = f"{printable(fields['group'])} {printable(fields['topic'])}-{fields['topic_partition']}"
         return f"{where} offset {what} " + ("deleted" if value is None else f"= {value['offset']}")
     if kind == "group":
+        group = printable(fields["group"])
         if value is None:
-            return f"{where} group {fields['group']} deleted"
+            return f"{where} group {group} deleted"
         members = len(value["members"])
-        return f"{where} group {fields['group']} generation {value['generation']}, {counted(members, 'member')}"
+        return f"{where} group {group} generation {value['generation']}, {counted(members, 'member')}"
     return f"{where} other key {fields['key']}"
 
 
@@ -117,7 +118,8 @@ def _entry_text(line: journal.Line) -> str:
     kind, body = (event, "") if isinstance(event, str) else next(iter(event.items()))
     told = f" -> {json.dumps(effects)}" if effects else ""
     at = datetime.fromtimestamp(fields["wall_ms"] / 1000, UTC).isoformat(timespec="milliseconds")
-    return f"{line.partition}:{line.offset} {at} {line.group or '-'} {kind} {json.dumps(body) if body else ''}{told}"
+    about = printable(line.group) or "-"
+    return f"{line.partition}:{line.offset} {at} {about} {kind} {json.dumps(body) if body else ''}{told}"
 
 
 def _cannot_open(directory: Path, error: OSError) -> NoReturn:
@@ -294,7 +296,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         there = (counted(found["partitions"], "partition"), counted(batches, "batch", "batches"))
         typer.echo(f"{', '.join(there)}, {counted(size_bytes, 'byte')}")
         for line in [*log.notes(), *damage]:
-            typer.echo(line)
+            typer.echo(printable(line))
     if damage:
         raise typer.Exit(FAILED)
 

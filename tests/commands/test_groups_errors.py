@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from kafka.errors import TopicAuthorizationFailedError
 from typer.testing import CliRunner
 
 import rota
 from rota.cli import app
-from rota.groups import changes
+from rota.groups import changes, options
 from rota.groups.cluster import Cluster, Committed, Partition
-from rota.groups.errors import GroupsError, Kind
+from rota.groups.errors import GroupsError, Kind, misused
 from rota.groups.options import again
 from rota.groups.values import Goal, Target
 
@@ -294,6 +295,12 @@ def test_watching_a_group_that_is_not_there_is_an_error(own_scene: Scene) -> Non
     ended = own_scene.run("watch", own_scene.group, "--count", "1")
     assert (ended.code, ended.out.splitlines()[1:]) == (3, [])
     assert ended.err.startswith(f"rota: there is no group `{own_scene.group}`")
+
+
+def test_an_error_with_a_name_of_a_client_moves_no_cursor(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), options.ending(as_json=False):
+        raise misused("group `g\x1b[2J` has members")
+    assert capfd.readouterr().err == "rota: group `g\\x1b[2J` has members\n"
 
 
 def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:

@@ -70,6 +70,10 @@ def test_a_dump_says_what_each_record_means(written: Path) -> None:
     ]
 
 
+def test_a_group_of_a_record_moves_no_cursor() -> None:
+    assert ConsumerGroupRecord("g\x1b[2J\n", "epoch", None, {"epoch": 3}).text() == r"g\x1b[2J\n: group epoch 3"
+
+
 def test_a_dump_in_json_has_every_field(written: Path) -> None:
     output = call("log", "dump", written / "data", "--group", "g", "--source", "offsets", "--json")
     last = json.loads(output.splitlines()[-1])

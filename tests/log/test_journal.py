@@ -85,6 +85,27 @@ def test_a_dump_of_a_group_that_is_not_there_names_the_nearest(written: Path, so
     assert ended.stderr == "rota: no record that was read is of group `payments`; there are no groups\n"
 
 
+def test_what_a_client_calls_a_group_moves_no_cursor(tmp_path: Path) -> None:
+    hostile = "evil\x1b[2J\nnothing"
+    data = tmp_path / "data"
+    with rota.Server(data=data, journal=True, settings=SETTINGS) as server:
+        server.create_topic("orders", 1)
+        commit(server, hostile, 5)
+        consume(server, hostile)
+    told = [
+        run("dump", data),
+        run("dump", data, "--group", "evil", "--source", "offsets"),
+        CliRunner().invoke(app, ["state", "evil", "--from", str(data)]),
+        CliRunner().invoke(app, ["why", hostile, "--from", str(data)]),
+        CliRunner().invoke(app, ["plant", str(data), str(tmp_path / "planted")]),
+        CliRunner().invoke(app, ["audit", str(tmp_path / "planted")]),
+    ]
+    for ended in told:
+        assert r"evil\x1b[2J" in ended.output, ended.output
+        assert "\x1b" not in ended.output
+        assert "\nnothing" not in ended.output
+
+
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("journal/__rota_journal-*/*.log"))
 

@@ -194,7 +194,7 @@ def summary(found: Audit) -> list[str]:
         lines.append(f"... and {len(found.verdicts) - VERDICTS_SHOWN} more")
     lines += [told_trouble(trouble) for trouble in found.unreadable]
     lines += [
-        f"not folded: {fold.log}, partition {fold.partition}: {fold.damage}"
+        printable(f"not folded: {fold.log}, partition {fold.partition}: {fold.damage}")
         for fold in found.folds
         if fold.damage is not None
     ]

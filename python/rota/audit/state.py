@@ -13,6 +13,7 @@ from rota.audit.command import instant_ms, shown_time
 from rota.exits import FAILED, NOT_FOUND, existing_directory, fail
 from rota.journal import journal_in
 from rota.why import explained
+from rota.why.words import printable
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")]
 Directory = Annotated[Path, typer.Option("--from", metavar="DIR", help="A data directory or a journal.")]
@@ -43,7 +44,7 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
         where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
         typer.echo(json.dumps({"group": group, "sentence": str(explanation)} | where | facts))
         return
-    typer.echo(f"{shown_time(then.at_ms)} {group}: {explanation}")
+    typer.echo(f"{shown_time(then.at_ms)} {printable(group)}: {explanation}")
     for rebalance in reversed(explanation.rebalances):
         began = shown_time(then.at_ms - (then.mono_ms - rebalance.began_ms))
         typer.echo(f"  {began} {explained.of_rebalance(rebalance)}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.addresses import parsed
-from rota.exits import installs
+from rota.exits import complain, installs
 from rota.groups.errors import GroupsError, misused
 from rota.groups.values import chosen
 
@@ -67,9 +67,10 @@ def ending(as_json: bool) -> Iterator[None]:
         yield
     except GroupsError as error:
         message = " ".join(str(error).split())
-        typer.echo(
-            json.dumps({"error": error.kind.label, "message": message}) if as_json else f"rota: {message}", err=True
-        )
+        if as_json:
+            typer.echo(json.dumps({"error": error.kind.label, "message": message}), err=True)
+        else:
+            complain(message)
         raise typer.Exit(error.kind.exit_code) from None
 
 

@@ -10,6 +10,7 @@ import typer
 
 from rota.audit.plant import copying, journal, records
 from rota.exits import FAILED, MISUSED, complain, existing_directory, fail, reason_of
+from rota.why.words import printable
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory; it is not changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
@@ -39,7 +40,7 @@ def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"planted": [fault._asdict() for fault in planted], "no_room": missing}, indent=2))
     else:
         for fault in planted:
-            typer.echo(f"{fault.source} {fault.partition} {fault.group}: {fault.kind}")
+            typer.echo(f"{fault.source} {fault.partition} {printable(fault.group)}: {fault.kind}")
     if missing:
         complain(f"no group has room for: {', '.join(missing)}")
     if not planted:
