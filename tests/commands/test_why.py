@@ -177,8 +177,20 @@ def test_a_token_on_the_command_line_counts_more_than_one_of_the_environment(wor
     assert ended.exit_code == (3 if "why" in words else 0), ended.output
 
 
-@pytest.mark.parametrize(("status", "body"), [(200, b"<html>"), (404, b"<html>"), (404, b"[]"), (500, b'{"a": 1}')])
-def test_something_else_that_answers_is_named(status: int, body: bytes) -> None:
+HALF = b'{"group_id": "orders", "why": {"sentence": "s"}, "members": [], "waiting": [1], "rebalances": []}'
+ROWS = b'{"groups": [{"group_id": "orders"}], "next": null}'
+
+
+@pytest.mark.parametrize("words", [["why", "orders"], ["top", "--count", "1"], ["top", "--json", "--count", "1"]])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        *((200, body) for body in (b"<html>", b"{}", b"[]", b"null", b"7", HALF, ROWS, b'{"groups": 1, "next": null}')),
+        *((404, body) for body in (b"<html>", b"[]")),
+        *((500, body) for body in (b'{"a": 1}', b'{"error": "x"}', b'{"error": 5, "message": "m"}')),
+    ],
+)
+def test_something_else_that_answers_is_named(status: int, body: bytes, words: list[str]) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
@@ -190,9 +202,10 @@ def test_something_else_that_answers_is_named(status: int, body: bytes) -> None:
 
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         threading.Thread(target=other.handle_request).start()
-        told = call("orders", "--http", f"127.0.0.1:{other.server_port}")
-    assert told.exit_code == 1
+        told = CliRunner().invoke(app, [*words, "--http", f"127.0.0.1:{other.server_port}"])
+    assert (told.exit_code, told.stdout) == (1, "")
     assert told.stderr.startswith("rota: http://127.0.0.1:")
+    assert told.stderr.endswith("is that a rota server's --http?\n")
 
 
 @pytest.mark.parametrize("address", ["9644", "localhost", "127.0.0.1:0"])

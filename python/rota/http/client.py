@@ -95,21 +95,65 @@ def fetch(peer: Peer, path: str) -> Any:
     except HTTPError as error:
         with error:
             told = _decoded(error.read(ANSWER_BYTES_MAX), where)
-        if not isinstance(told, dict) or "error" not in told:
+        if not _has(told, {"error": str, "message": str}):
             raise HttpError("NotRota", f"{where} answers {error.code}: is that a rota server's --http?") from None
-        message = str(told.get("message", ""))
+        message = told["message"]
         if told["error"] == "Unauthorized":
             message = _unauthorized(peer)
         if told["error"] == "NeedsTls":
             message = f"{peer.address} has TLS: give https://{peer.address}"
-        raise HttpError(str(told["error"]), message) from None
+        raise HttpError(told["error"], message) from None
     except (URLError, HTTPException, OSError) as error:
         raise _unanswered(peer.address, error) from None
 
 
-def group(peer: Peer, group_id: str) -> Any:
+GROUP = {"group_id": str, "members": list, "waiting": list, "rebalances": list, "why": dict}
+ROW = {
+    "group_id": str,
+    "state": str,
+    "why": str,
+    "slack": list,
+    "generation": int,
+    "member_count": int,
+    "waits": int,
+    "in_state_ms": int,
+}
+"""What every answer about a group has, and every row of `/groups`."""
+
+
+def group(peer: Peer, group_id: str) -> dict[str, Any]:
     """Everything about a group (`/groups/{id}`). Raises HttpError."""
-    return fetch(peer, f"/groups/{quote(group_id, safe='')}")
+    path = f"/groups/{quote(group_id, safe='')}"
+    found = fetch(peer, path)
+    if not (_has(found, GROUP) and _has(found["why"], {"sentence": str})):
+        raise not_rota(peer, path)
+    return dict(found)
+
+
+def groups(peer: Peer) -> list[dict[str, Any]]:
+    """All groups in a few figures, page by page. Raises HttpError."""
+    found: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        page = fetch(peer, f"/groups{after}")
+        if not (_has(page, {"groups": list, "next": str | None}) and all(_has(row, ROW) for row in page["groups"])):
+            raise not_rota(peer, "/groups")
+        found += page["groups"]
+        if page["next"] is None:
+            return found
+        after = f"?after={quote(page['next'], safe='')}"
+
+
+def not_rota(peer: Peer, path: str) -> HttpError:
+    """What answers is JSON, and nothing that a rota server says."""
+    return HttpError("NotRota", f"{peer.base}{path} is no answer of rota: is that a rota server's --http?")
+
+
+def _has(told: Any, fields: dict[str, Any]) -> bool:
+    """Whether it is an object with these fields, each of its type."""
+    return isinstance(told, dict) and all(
+        name in told and isinstance(told[name], kind) for name, kind in fields.items()
+    )
 
 
 def _unauthorized(peer: Peer) -> str:

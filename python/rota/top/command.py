@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from rota import exits
-from rota.http.client import HttpError, Peer, fetch
+from rota.http.client import HttpError
+from rota.http.client import groups as groups_of
 from rota.why.command import (
     DEFAULT_ADDRESS,
     CommandConfig,
@@ -65,7 +65,7 @@ def top(
 
     server = peer_of(http, chosen_token(context, http_token, control_token), command_config)
     try:
-        groups = all_groups(server)
+        groups = groups_of(server)
     except HttpError as error:
         exits.fail(error.exit_code, str(error))
     console = Console(highlight=False)
@@ -88,7 +88,7 @@ def top(
             look()
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server)
+                    groups = groups_of(server)
                 except HttpError as error:
                     exits.fail(error.exit_code, str(error))
                 look()
@@ -96,7 +96,7 @@ def top(
         with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server)
+                    groups = groups_of(server)
                     live.update(screen(), refresh=True)
                 except HttpError as error:
                     live.update(screen(str(error)), refresh=True)
@@ -108,15 +108,3 @@ def _again(interval_s: float, looks: int | None) -> Iterator[None]:
     for _ in itertools.count() if looks is None else range(looks - 1):
         never.wait(interval_s)
         yield
-
-
-def all_groups(server: Peer) -> list[dict[str, Any]]:
-    """All groups in a few figures, page by page. Raises HttpError."""
-    groups: list[dict[str, Any]] = []
-    after = ""
-    while True:
-        page = fetch(server, f"/groups{after}")
-        groups += page["groups"]
-        if page["next"] is None:
-            return groups
-        after = f"?after={quote(page['next'], safe='')}"

@@ -158,8 +158,9 @@ def why(
         state.why_then(group, from_, at, as_json)
         return
     try:
-        token = chosen_token(context, http_token, control_token)
-        found = client.group(peer_of(http, token, command_config), group)
+        peer = peer_of(http, chosen_token(context, http_token, control_token), command_config)
+        found = client.group(peer, group)
+        lines = lines_of(peer, found)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
@@ -167,8 +168,18 @@ def why(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    for line in report(found):
+    for line in lines:
         typer.echo(line)
+
+
+def lines_of(peer: Peer, group: dict[str, Any]) -> list[str]:
+    """What is printed of a group. Raises HttpError if it is no answer of rota."""
+    from rota.http.client import not_rota
+
+    try:
+        return report(group)
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise not_rota(peer, f"/groups/{group['group_id']}") from None
 
 
 def chosen_token(context: typer.Context, http_token: str | None, control_token: str | None) -> str | None:
