@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import NoReturn
 
 FAILED = 1
 """It failed, or what was checked is not as it should be."""
@@ -63,10 +62,22 @@ def no_directory(path: Path, option: str | None = None) -> str | None:
 
 
 def file_to_write(path: Path, option: str) -> None:
-    """End with exit code 2, before the work begins, if no file can be at the path that is an option's value."""
-    existing_directory(path.absolute().parent, f"the directory of {option}")
-    if path.is_dir():
-        fail(MISUSED, f"{option} is `{path}`: it is a directory, give a file")
+    """End with exit code 2, before the work begins, if no file can be written at the path that is an option's value."""
+    # Of a symbolic link, the file that it names is written.
+    parent = Path(os.path.realpath(path)).parent
+    try:
+        existing_directory(parent, f"the directory of {option}")
+        if path.is_dir():
+            fail(MISUSED, f"{option} is `{path}`: it is a directory, give a file")
+        if not os.access(path if path.exists() else parent, os.W_OK):
+            fail(MISUSED, f"{option} is `{path}`: this user may not write there, give another file")
+    except OSError as error:
+        not_written(path, option, error)
+
+
+def not_written(path: Path, option: str, error: OSError) -> NoReturn:
+    """End with exit code 2: the file that an option names cannot be written."""
+    fail(MISUSED, f"{option} is `{path}`: {error.strerror or error}")
 
 
 def file_to_replace(path: Path) -> None:

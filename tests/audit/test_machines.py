@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -152,20 +153,50 @@ def test_metrics_go_into_a_fifo_and_through_a_link(data: Path, tmp_path: Path) -
     assert "rota_audit_exit_code 0\n" in target.read_text()
 
 
-def test_metrics_on_stdout_come_before_the_summary(data: Path, tmp_path: Path) -> None:
+def test_metrics_on_stdout_follow_the_summary(data: Path, tmp_path: Path) -> None:
     told = tmp_path / "told"
     with told.open("w") as stdout:
         command = [sys.executable, "-m", "rota", "audit", str(data), "--metrics", str(told)]
         assert subprocess.run(command, stdout=stdout, check=False).returncode == 0
     text = told.read_text()
-    assert text.startswith("# HELP rota_audit_verdicts ")
-    assert "\n0 violations, 1 observation\n" in text
+    assert "\n0 violations, 1 observation\n" in text.partition("# HELP rota_audit_verdicts ")[0]
+    assert "\nrota_audit_exit_code 0\n" in text
 
 
 @pytest.mark.parametrize("option", ["--junit", "--metrics"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(data: Path, option: str) -> None:
     assert "there is no such directory" in run(data, option, data / "missing" / "file").stderr
     assert "it is a directory, give a file" in run(data, option, data).stderr
+
+
+@pytest.mark.parametrize("option", ["--junit", "--metrics"])
+def test_a_full_disk_hides_no_verdict(data: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(_path: Path, _text: str, **_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", is_full)
+    ended = run(data, option, tmp_path / "file")
+    assert (ended.exit_code, "0 violations, 1 observation\n" in ended.stdout) == (2, True)
+    assert ended.stderr == f"rota: {option} is `{tmp_path / 'file'}`: No space left on device\n"
+
+
+def test_a_directory_that_cannot_be_entered_is_no_finding(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_forbidden(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "exists", is_forbidden)
+    ended = run(data)
+    assert (ended.exit_code, ended.stderr) == (2, f"rota: `{data}` cannot be read: Permission denied\n")
+
+
+@pytest.mark.parametrize("option", ["--junit", "--metrics"])
+def test_a_file_of_others_is_refused_before_anything_is_read(
+    data: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    ended = run(data, option, tmp_path / "file")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.endswith("`: this user may not write there, give another file\n")
 
 
 def test_progress_has_the_rate_and_the_time_that_is_left() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -89,6 +90,13 @@ def test_a_world_that_holds_is_not_minimised() -> None:
     result = runner.invoke(app, ["simulate", "--seed", "3", "--minimise"])
     assert result.exit_code == 1
     assert "does not break" in result.stderr
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_the_world_runs(tmp_path: Path) -> None:
+    for place, says in ((tmp_path, "it is a directory"), (tmp_path / "missing" / "world.svg", "no such directory")):
+        ended = CliRunner().invoke(app, ["simulate", "--seed", "7", "--draw", str(place)])
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert says in ended.stderr
 
 
 def test_check_reports_the_simulators_figures(monkeypatch: pytest.MonkeyPatch) -> None:

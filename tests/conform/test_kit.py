@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -104,6 +106,20 @@ def test_a_run_that_compares_no_row_fails(server: str, words: list[str], says: s
     assert ended.exit_code == 1
     rows = len(chosen(catalogue(), words[1:2]))
     assert ended.stderr.splitlines() == [f"rota: 0 of {rows} rows compared, {rows} left out, 0 differ", f"rota: {says}"]
+
+
+def test_a_recording_that_cannot_be_written_is_no_divergence(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(_path: Path, _text: str, **_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", is_full)
+    file = tmp_path / "rota-0.1.0.json"
+    words = ["--only", "ranges/JoinGroup", "--record", str(file)]
+    ended = CliRunner().invoke(app, ["conform", "--bootstrap-server", server, *words])
+    assert ended.exit_code == 2
+    assert ended.stderr.endswith(f"rota: --record is `{file}`: No space left on device\n")
 
 
 def test_a_run_that_ends_early_fails(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import typer
 from rota.audit.hadoop import is_url
 from rota.audit.matrix import UNKNOWN
 from rota.audit.stores import Format, StoreError, check_place
-from rota.exits import MISUSED, NOT_FOUND, complain, fail, file_to_write
+from rota.exits import MISUSED, NOT_FOUND, complain, fail, file_to_write, not_written, reason_of
 from rota.progress import Lines
 from rota.why.words import counted, printable
 
@@ -158,11 +158,14 @@ def checked_path(text: str) -> Path:
     from rota.audit import logs
 
     path = Path(text)
-    if not path.exists():
-        fail(MISUSED, f"`{text}`: there is no such directory")
-    if not path.is_dir():
-        fail(MISUSED, f"`{text}` is a file: give a data directory, a journal or the directory of a partition")
-    reason = logs.nothing_in(path)
+    try:
+        if not path.exists():
+            fail(MISUSED, f"`{text}`: there is no such directory")
+        if not path.is_dir():
+            fail(MISUSED, f"`{text}` is a file: give a data directory, a journal or the directory of a partition")
+        reason = logs.nothing_in(path)
+    except OSError as error:
+        fail(MISUSED, f"`{text}` cannot be read: {error.strerror}")
     if reason is not None:
         fail(MISUSED, reason)
     return path.absolute()
@@ -269,8 +272,8 @@ def audit(
 ) -> None:
     """Check logs of groups against the invariants: journals, and __consumer_offsets of rota or Kafka.
 
-    Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
-    group matches --group.
+    Exit code 0: no violation. 1: violations were found. 2: something could not be read or written; the rest was
+    audited. 3: no group matches --group.
     URLs, tables, a report and --follow need Java 17 and `pip install '.[audit]'`. SPARK_DRIVER_MEMORY=4g: its heap.
 
     \b
@@ -310,8 +313,7 @@ def audit(
     else:
         found = _here(wanted, shows)
     found.fail_on = fail_on.value
-    _write_for_machines(found, junit, metrics, github, as_json_)
-    _end(found, as_json_)
+    _end(found, junit, metrics, github, as_json_)
 
 
 @contextmanager
@@ -346,11 +348,14 @@ def _here(wanted: Wanted, shows_progress: bool) -> Audit:
 
 @contextmanager
 def ending(progress: Callable[[str], None]) -> Iterator[None]:
-    """End with exit code 3 if no group matches, with 2 if tables cannot be kept."""
+    """End with exit code 3 if no group matches, with 2 if logs cannot be read or tables not be kept."""
     from rota.audit.audit import NoGroupError
 
     try:
         yield
+    except OSError as error:
+        progress("")
+        fail(MISUSED, reason_of(error))
     except (NoGroupError, StoreError) as error:
         progress("")
         fail(NOT_FOUND if isinstance(error, NoGroupError) else MISUSED, str(error))
@@ -370,16 +375,19 @@ def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, sh
         return live.audit_broker(cluster, bootstrap_server, wanted, progress)
 
 
-def _write_for_machines(found: Audit, junit: Path | None, metrics: Path | None, github: bool, as_json_: bool) -> None:
+def _end(found: Audit, junit: Path | None, metrics: Path | None, github: bool, as_json_: bool) -> NoReturn:
+    """Print, then write the files: a disk that is full hides no verdict."""
     from rota.audit import machines
 
-    if junit is not None:
-        junit.write_text(machines.as_junit(found), encoding="utf-8")
-    if metrics is not None:
-        machines.write_metrics(found, metrics)
-    # GitHub Actions reads them from stderr, too; stdout is JSON.
-    for line in machines.as_annotations(found) if github else ():
-        typer.echo(line, err=as_json_)
+    _print(found, github, as_json_)
+    writers = {"--junit": (junit, machines.write_junit), "--metrics": (metrics, machines.write_metrics)}
+    for option, (file, write) in writers.items():
+        if file is not None:
+            try:
+                write(found, file)
+            except OSError as error:
+                not_written(file, option, error)
+    raise typer.Exit(found.exit_code)
 
 
 def check_targets(
@@ -404,10 +412,14 @@ def check_targets(
                 check_place(Path(output), kept_as, None)
 
 
-def _end(found: Audit, as_json_: bool) -> NoReturn:
+def _print(found: Audit, github: bool, as_json_: bool) -> None:
+    from rota.audit import machines
+
+    # GitHub Actions reads them from stderr, too; stdout is JSON.
+    for line in machines.as_annotations(found) if github else ():
+        typer.echo(line, err=as_json_)
     if as_json_:
         typer.echo(as_json(found))
-    else:
-        for line in summary(found):
-            typer.echo(line)
-    raise typer.Exit(found.exit_code)
+        return
+    for line in summary(found):
+        typer.echo(line)

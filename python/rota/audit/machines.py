@@ -106,6 +106,11 @@ def metrics(found: Audit, now_s: float) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def write_junit(found: Audit, target: Path) -> None:
+    """Write `as_junit` to a file."""
+    target.write_text(as_junit(found), encoding="utf-8")
+
+
 def write_metrics(found: Audit, target: Path) -> None:
     """Put the file in place whole, as the textfile collector wants it. A link stays, and what is no regular file, such
     as a FIFO or /dev/stdout, is written into."""
@@ -123,7 +128,7 @@ def write_metrics(found: Audit, target: Path) -> None:
 
 
 def _is_stdout(target: Path) -> bool:
-    """Whether stdout leads to this file: a new file in its place would not have the summary."""
+    """Whether stdout leads to this file: a new file in its place would have the metrics only."""
     try:
         return os.path.samestat(target.stat(), os.fstat(1))
     except OSError:

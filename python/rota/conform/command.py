@@ -296,7 +296,10 @@ def _record(file: Path, before: Recording | None, results: list[Result]) -> None
     played = {result.row.id: result.evidence for result in results if result.verdict is not Verdict.LEFT_OUT}
     rows = dict(before.rows if before else {}) | played
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    file.write_text(dump(Recording(system or file.stem, version, today, rows)), encoding="utf-8")
+    try:
+        file.write_text(dump(Recording(system or file.stem, version, today, rows)), encoding="utf-8")
+    except OSError as error:
+        fail(f"--record is `{file}`: {error.strerror}")
 
 
 def _report(results: list[Result], theirs: str, *, as_json: bool) -> None:

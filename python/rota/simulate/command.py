@@ -15,7 +15,7 @@ import typer
 from rota import simulate as engine
 from rota.arguments import INT64_MAX, UINT64_MAX
 from rota.assign import InputError
-from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, fail, file_to_write, not_written
 from rota.progress import shown
 from rota.simulate import PROTOCOLS, Total, World, drawing
 from rota.simulate import plan as planning
@@ -81,7 +81,7 @@ def simulate(
     with --protocol all the seed decides. After 90 seconds the faults end, and every group has to
     become stable. docs/simulate.md has the faults, the checks and the columns.
 
-    Exit code 1: an invariant broke; the output names it and the seed.
+    Exit code 1: an invariant broke; the output names it and the seed. 2: usage error, or a file cannot be written.
 
     \b
     Examples:
@@ -100,6 +100,8 @@ def simulate(
     which = Which(protocol, swarm, over_engine)
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
+    if draw is not None:
+        file_to_write(draw, "--draw")
     if plan is not None:
         if seeds is not None or which != Which() or minimise or journal is not None:
             fail(MISUSED, "--plan goes with --seed, --draw and --json only")
@@ -155,14 +157,14 @@ def _journal(where: Path) -> Iterator[Journal]:
         with Journal(where) as journal:
             yield journal
     except OSError as error:
-        fail(FAILED, f"no journal in `{where}`: {error}")
+        fail(MISUSED, f"--journal is `{where}`: {error}")
 
 
 def _draw(where: Path, picture: str) -> None:
     try:
         where.write_text(picture, encoding="utf-8")
     except OSError as error:
-        fail(FAILED, f"cannot write `{where}`: {error.strerror}")
+        not_written(where, "--draw", error)
 
 
 def _plan(source: Path, seed: int, draw: Path | None, as_json: bool) -> NoReturn:
