@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 from rota.exits import FAILED, INTERRUPTED, MISUSED, complain
 
@@ -13,6 +14,9 @@ def run() -> None:
     if sys.stdout is None:
         complain("stdout is closed: send what is not wanted to /dev/null")
         sys.exit(MISUSED)
+    # Not every locale has all letters of what is printed.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command(sys.argv[1:])
     except KeyboardInterrupt:

@@ -130,6 +130,31 @@ def test_a_server_that_is_not_there_is_named() -> None:
     assert told.stderr.startswith("rota: nothing answers at 127.0.0.1:")
 
 
+def test_a_dumb_terminal_and_one_without_all_letters_get_lines() -> None:
+    listener = listen(":0")
+    ours, theirs = pty.openpty()
+    try:
+        listener.subject.show(Many(20).as_server(), lambda: None)
+        ended = subprocess.run(
+            [sys.executable, "-m", "rota", "top", "--http", listener.address],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "dumb", "PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+            timeout=WITHIN_S,
+            check=False,
+        )
+        shown = os.read(ours, 65_536)
+    finally:
+        listener.close()
+        os.close(ours)
+        os.close(theirs)
+    assert ended.returncode == 0, shown
+    assert b"20 groups" in shown
+    assert b"\\u2026" in shown
+    assert b"\x1b[?1049h" not in shown
+
+
 def test_on_a_terminal_it_draws_again_and_again_until_it_is_interrupted() -> None:
     listener = listen(":0")
     ours, theirs = pty.openpty()

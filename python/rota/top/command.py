@@ -30,15 +30,19 @@ ROWS_BESIDE = 4
 """Lines that are no group: totals, an empty one, the heads, what is left out."""
 
 
+Count = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Stop after N updates; 1 if stdout is no terminal, or a dumb one."),
+]
+
+
 def top(
     context: typer.Context,
     http: HttpAddress = DEFAULT_ADDRESS,
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="Time between updates.")
     ] = 1.0,
-    count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Stop after N updates; 1 if stdout is not a terminal.")
-    ] = None,
+    count: Count = None,
     match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id contains TEXT.")] = "",
     only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that are waiting.")] = False,
     http_token: HttpToken = None,
@@ -69,10 +73,12 @@ def top(
     except HttpError as error:
         exits.fail(error.exit_code, str(error))
     console = Console(highlight=False)
-    looks = 1 if count is None and not (as_json or console.is_terminal) else count
+    # A dumb terminal, such as that of Emacs, has no screen to draw on.
+    draws = console.is_terminal and not console.is_dumb_terminal
+    looks = 1 if count is None and not (as_json or draws) else count
 
     def screen(fault: str | None = None) -> Any:
-        rows = console.height - ROWS_BESIDE if console.is_terminal and looks != 1 else ROWS_WITHOUT_TERMINAL
+        rows = console.height - ROWS_BESIDE if draws and looks != 1 else ROWS_WITHOUT_TERMINAL
         wanted = view.ordered(groups, match, only_waiting=only_waiting)
         return view.drawn(groups, wanted, server.address, max(rows, 1), fault)
 
@@ -84,7 +90,7 @@ def top(
             console.print(screen())
 
     with suppress(KeyboardInterrupt):
-        if as_json or looks == 1 or not console.is_terminal:
+        if as_json or looks == 1 or not draws:
             look()
             for _ in _again(interval_s, looks):
                 try:
