@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import rota
+from rota import exits
 from rota.bench.figures import count, duration, figure, ratio, table
 from rota.bench.plot import svg
 from rota.bench.processes import Served
@@ -134,11 +135,12 @@ def test_the_floors_of_the_machine(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nobody_there_is_one_line_that_says_so() -> None:
+@pytest.mark.parametrize("words", [["serve", *SHORT], ["join", "--members", "1"]])
+def test_nobody_there_is_one_line_that_says_so(words: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    done = bench("serve", "--bootstrap-server", f"127.0.0.1:{port}", *SHORT)
-    assert done.returncode == 1
+    done = bench(*words, "--bootstrap-server", f"127.0.0.1:{port}")
+    assert done.returncode == exits.UNREACHABLE
     assert done.stderr == f"rota: connecting to 127.0.0.1:{port}: Connection refused (os error 111)\n"
 
 

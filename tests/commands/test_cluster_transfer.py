@@ -305,7 +305,8 @@ def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, e
     refused = run("import", url, tmp_path / "node")
     assert (refused.exit_code, "has the messages of a node" in refused.stderr) == (exits.MISUSED, True)
     (data / "meta.properties").unlink()
-    assert "is not a data directory" in run("import", url, data).stderr
+    refused = run("import", url, data)
+    assert (refused.exit_code, "is not a data directory" in refused.stderr) == (exits.MISUSED, True)
     assert run("import", url, tmp_path / "none").exit_code == exits.MISUSED
     assert etcd.control("get", "--prefix", url.partition("://")[2].partition("/")[2]) == ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,13 @@ def test_a_directory_may_have_any_name() -> None:
     command: list[str | bytes] = [sys.executable, "-m", "rota", "log", "dump", NOT_UTF8]
     done = subprocess.run(command, capture_output=True, timeout=WITHIN_S, check=False)
     assert (done.returncode, done.stderr.endswith(b"there is no such directory\n")) == (exits.MISUSED, True)
+
+
+@pytest.mark.parametrize("words", ["state g --from", f"cluster import {ENGINE}"])
+def test_a_directory_without_logs_is_a_wrong_call(words: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, [*words.split(), str(tmp_path)])
+    assert (ended.exit_code, ended.stdout) == (exits.MISUSED, ""), ended.output
+    assert f"`{tmp_path}`" in ended.stderr
 
 
 def test_what_cannot_be_encoded_is_one_line(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

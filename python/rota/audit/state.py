@@ -10,8 +10,10 @@ import typer
 
 from rota.audit import past
 from rota.audit.command import instant_ms, shown_time
-from rota.exits import FAILED, NOT_FOUND, existing_directory, fail
+from rota.audit.logs import nothing_in
+from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail
 from rota.journal import journal_in
+from rota.log import META_PROPERTIES
 from rota.why import explained
 from rota.why.words import printable
 
@@ -53,8 +55,8 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
 def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = False) -> None:
     """Print the past state of a group: its whole state from a journal, its durable state from __consumer_offsets.
 
-    Exit code 0: the state was printed. 1: a log is damaged. 2: usage error. 3: the logs have no such group at that
-    time.
+    Exit code 0: the state was printed. 1: a log is damaged. 2: usage error, or DIR has no logs. 3: the logs have no
+    such group at that time.
 
     \b
     Examples:
@@ -63,6 +65,9 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
     """
     existing_directory(directory, "--from")
     instant = _asked(at)
+    # A data directory has no logs before its first group.
+    if not (directory / META_PROPERTIES).exists() and (reason := nothing_in(directory)):
+        fail(MISUSED, reason)
     try:
         told = _told(group, directory, instant)
     except past.UnknownPastError as error:

@@ -1,8 +1,10 @@
-"""The commands `rota bench ...`. Exit codes: 0 measured, 1 it failed, 2 it was called wrongly, 130 interrupted."""
+"""The commands `rota bench ...`. Exit codes: 0 measured, 1 it failed, 2 it was called wrongly, 5 a server is not there,
+130 interrupted."""
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,10 +16,11 @@ from rota.addresses import address
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
-from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory, fail, file_to_write
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, existing_directory, fail, file_to_write
 from rota.progress import shown
 
 GROUP_MEMBERS = 100
+CONNECTED_WITHIN_S = 2.0
 
 app = typer.Typer(
     help="Measure heartbeats, and compare them with an echo server on this machine. Compare only figures of one run.",
@@ -31,15 +34,25 @@ Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number o
 
 
 @contextmanager
-def measuring() -> Iterator[Say]:
-    """Takes what is measured now. Errors become one line and an exit code."""
+def measuring(servers: Sequence[Served] = ()) -> Iterator[Say]:
+    """Takes what is measured now. Errors become one line and an exit code: 5 if one of these servers is not there."""
     try:
         with shown() as say:
             yield say
     except KeyboardInterrupt:
         fail(INTERRUPTED, "interrupted")
     except (BenchError, OSError) as error:
-        fail(FAILED, str(error))
+        fail(FAILED if all(map(_is_there, servers)) else UNREACHABLE, str(error))
+
+
+def _is_there(server: Served) -> bool:
+    """Whether something takes connections at a server's address."""
+    host, _, port = server.address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECTED_WITHIN_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def written(as_json: bool, what: Any, text: str) -> None:
@@ -149,7 +162,7 @@ def serve(
     if svg is not None:
         file_to_write(svg, "--svg")
     plan = Plan(connections, depth, members or connections, group_members, warm_up, seconds, rounds, rate)
-    with measuring() as say, processes.pinned_load() as core, ExitStack() as stack:
+    with measuring(servers) as say, processes.pinned_load() as core, ExitStack() as stack:
         running = [stack.enter_context(processes.echo(core))]
         running += servers or [stack.enter_context(processes.own_server(core))]
         results = serving.measure(running, plan, say)
@@ -183,7 +196,7 @@ def join(
       rota bench join --groups 1000 --members 10 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
     """
     servers, storm = named(bootstrap_server or [], []), joining.Storm(groups, members, rounds)
-    with measuring() as say, processes.pinned_load() as core, ExitStack() as stack:
+    with measuring(servers) as say, processes.pinned_load() as core, ExitStack() as stack:
         results = joining.measure(servers or [stack.enter_context(processes.own_server(core))], storm, say)
         say("")
         servers_json = [one.to_json() for one in results]

@@ -22,6 +22,7 @@ from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, Engine
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, configured
 from rota.exits import FAILED, INTERRUPTED, MISUSED, NOT_FOUND, UNREACHABLE, complain, on_stderr
+from rota.log import META_PROPERTIES
 
 QUIET_S = 1.0
 """Progress is shown if a command takes longer, and no more often."""
@@ -124,7 +125,8 @@ class Named:
         try:
             log = _rota.DataLog(directory, lock=True)
         except OSError as error:
-            end(FAILED, str(error), as_json=self.as_json)
+            code = FAILED if (directory / META_PROPERTIES).exists() else MISUSED
+            end(code, str(error), as_json=self.as_json)
         if damage := log.damage():
             end(FAILED, f"{damage[0]}; restore it from a copy, or see `rota log repair`", as_json=self.as_json)
         return log
