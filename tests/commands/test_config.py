@@ -204,6 +204,9 @@ KEYS = "sasl.oauthbearer.jwks.endpoint.url"
         "--http https://:PORT",
         "--control 0.0.0.0:PORT",
         "--control 0.0.0.0:PORT --set group.max.size=0",
+        "--http-token x",
+        "--control-token x",
+        "--http :PORT --control-token x",
         "--virtual-clock",
         "--journal",
         "--data users",
@@ -227,6 +230,27 @@ def test_show_refuses_what_serve_refuses_in_the_same_words(words: str) -> None:
     assert (shown.exit_code, shown.stdout, shown.stderr) == (2, "", served.stderr)
     assert served.exit_code == 2
     assert len(served.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["--listen PLAINTEXT://nosuch.invalid:9092", "--set listeners=PLAINTEXT://nosuch.invalid:9092"]
+)
+def test_show_refuses_a_host_that_is_not_known(words: str) -> None:
+    shown, served = (
+        CliRunner().invoke(app, [*command.split(), *words.split()]) for command in ("config show", "serve")
+    )
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (1, "", served.stderr)
+    assert served.exit_code == 1
+
+
+def test_a_token_of_a_file_needs_its_listener_and_one_of_the_environment_does_not(tmp_path: Path) -> None:
+    for name, listener in (("http_token", "http"), ("control_token", "control")):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f'[server]\n{name} = "x"\n')
+        code, out, err = show("--config", file)
+        says = f"rota: file {file}: {name} needs --{listener}: give the address to serve, too\n"
+        assert (code, out, err) == (2, "", says)
+        assert told(**{variable_of(name): "x"})[name] == ("(hidden)", f"environment {variable_of(name)}")
 
 
 @pytest.mark.usefixtures("secrets")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
-from rota.serve.start import Start, refusals
+from rota.exits import FAILED, fail
+from rota.serve.start import LISTENERS, Start, refusals
 from rota.server import Server
+from rota.server_arguments import addresses_in
 
 
 class Rehearsal(Server):
@@ -22,4 +25,28 @@ def judge(start: Start) -> dict[str, str]:
     """
     start.control()
     with refusals(start.told.blame):
-        return Rehearsal(**start.arguments())._config.check()
+        settings = Rehearsal(**start.arguments())._config.check()
+    for address in listened_on(start):
+        check_host(address)
+    return settings
+
+
+def listened_on(start: Start) -> list[str]:
+    """HOST:PORT of every address that clients of Kafka's protocol connect to."""
+    if not start.told.has(LISTENERS):
+        return [start.listen.rpartition("://")[2]]
+    return addresses_in({LISTENERS: start.told.written()[LISTENERS]})
+
+
+def check_host(address: str) -> None:
+    """End the command, as a server does, if the host of an address is not known."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no host name"
+        fail(
+            FAILED,
+            f"cannot find the host of `{address}`: failed to lookup address information: {reason};"
+            " check the name or use an IP address",
+        )

@@ -65,9 +65,8 @@ def http_of(told: Resolved) -> dict[str, Any]:
     """What `rota.Server` takes for --http and its companions."""
     where, tokens = told["http"], [told[name] for name in ("http_token", "control_token") if told[name] is not None]
     if where is None:
-        for name in ("http_token", "allow_anonymous_http"):
-            if told[name]:
-                fail(MISUSED, f"{told.called(name)} needs --http: give the address to serve, too")
+        if told["allow_anonymous_http"]:
+            fail(MISUSED, f"{told.called('allow_anonymous_http')} needs --http: give the address to serve, too")
         return {}
     return {
         "http": web_address(told.called("http"), where, 0),
@@ -179,6 +178,14 @@ def check_used(told: Resolved) -> None:
             fail(MISUSED, f"{told.called(name)} needs {what}")
 
 
+def check_tokens(told: Resolved) -> None:
+    """End the command if a token is given without its listener. One of the environment may be there for clients."""
+    for name, listener in (("http_token", "http"), ("control_token", "control")):
+        value, source = told.options[name]
+        if value is not None and told[listener] is None and not source.startswith("environment"):
+            fail(MISUSED, f"{told.called(name)} needs --{listener}: give the address to serve, too")
+
+
 def check_directories(told: Resolved) -> None:
     """End the command, before anything is written, if --data or --journal-dir cannot be a directory."""
     if told["journal"] and told["data"] is None and told["journal_dir"] is None:
@@ -221,6 +228,7 @@ class Start(NamedTuple):
         """What these options ask for. Ends the command if one of them is wrong or lacks another one."""
         check_directories(told)
         check_used(told)
+        check_tokens(told)
         listen, advertise = addresses(told)
         check_ports(told, listen, advertise)
         if told["virtual_clock"] and told["control"] is None:
