@@ -203,9 +203,36 @@ def test_something_else_that_answers_is_named(status: int, body: bytes, words: l
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         threading.Thread(target=other.handle_request).start()
         told = CliRunner().invoke(app, [*words, "--http", f"127.0.0.1:{other.server_port}"])
-    assert (told.exit_code, told.stdout) == (1, "")
+    assert told.exit_code == 1
+    if "--json" in words:
+        assert json.loads(told.stdout) == {"error": "NotRota", "message": told.stderr[6:-1]}
+    else:
+        assert told.stdout == ""
     assert told.stderr.startswith("rota: http://127.0.0.1:")
     assert told.stderr.endswith("is that a rota server's --http?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "name"),
+    [
+        ("why nosuch --from data", 3, "NoSuchGroup"),
+        ("why nosuch --from .", 3, "NoJournal"),
+        ("why nosuch --from missing", 2, "Misused"),
+        ("why nosuch --bootstrap-server 127.0.0.1:1", 5, "ServerDown"),
+        ("why nosuch --bootstrap-server 127.0.0.1:1 --command-config missing", 2, "Misused"),
+        ("why nosuch --http 127.0.0.1:1", 5, "ServerDown"),
+        ("top --http 127.0.0.1:1", 5, "ServerDown"),
+    ],
+)
+def test_an_error_has_a_name_on_stdout_whatever_is_asked(
+    words: str, code: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with rota.Server(data="data", journal=True):
+        pass
+    told = CliRunner().invoke(app, [*words.split(), "--json"])
+    assert told.exit_code == code
+    assert json.loads(told.stdout) == {"error": name, "message": told.stderr.removeprefix("rota: ").rstrip("\n")}
 
 
 @pytest.mark.parametrize("address", ["9644", "localhost", "127.0.0.1:0"])

@@ -11,10 +11,11 @@ import typer
 from rota.audit import past
 from rota.audit.command import instant_ms, shown_time
 from rota.audit.logs import nothing_in
-from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail
+from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail, no_directory
 from rota.journal import journal_in
 from rota.log import META_PROPERTIES
 from rota.why import explained
+from rota.why.ending import end
 from rota.why.words import printable
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")]
@@ -31,16 +32,20 @@ def _asked(at: str | None) -> int | None:
 
 def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None:
     """Say why a group was where it was, from its journal."""
-    existing_directory(directory, "--from")
+    if wrong := no_directory(directory, "--from"):
+        end(MISUSED, "Misused", wrong, as_json=as_json)
     try:
         then = past.moment(directory, group, _asked(at))
+    except past.NotInJournalError as error:
+        end(NOT_FOUND, "NoSuchGroup", str(error), as_json=as_json)
     except past.UnknownPastError as error:
-        fail(NOT_FOUND, str(error))
+        end(NOT_FOUND, "NoJournal", str(error), as_json=as_json)
     except OSError as error:
-        fail(FAILED, str(error))
+        end(FAILED, "Damaged", str(error), as_json=as_json)
     explanation = then.coordinator.explain(group, then.mono_ms)
     if explanation is None:
-        fail(NOT_FOUND, f"group `{group}` was not there at {shown_time(then.at_ms)}")
+        gone = f"group `{group}` was not there at {shown_time(then.at_ms)}"
+        end(NOT_FOUND, "NoSuchGroup", gone, as_json=as_json)
     facts = explained.group_facts(explanation)
     if as_json:
         where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}

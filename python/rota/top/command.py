@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rota import exits
 from rota.http.client import HttpError
 from rota.http.client import groups as groups_of
 from rota.why.command import (
@@ -24,6 +23,7 @@ from rota.why.command import (
     chosen_token,
     peer_of,
 )
+from rota.why.ending import end
 
 ROWS_WITHOUT_TERMINAL = 10_000
 ROWS_BESIDE = 4
@@ -71,7 +71,7 @@ def top(
     try:
         groups = groups_of(server)
     except HttpError as error:
-        exits.fail(error.exit_code, str(error))
+        end(error.exit_code, error.name, str(error), as_json=as_json)
     console = Console(highlight=False)
     # A dumb terminal, such as that of Emacs, has no screen to draw on.
     draws = console.is_terminal and not console.is_dumb_terminal
@@ -96,7 +96,7 @@ def top(
                 try:
                     groups = groups_of(server)
                 except HttpError as error:
-                    exits.fail(error.exit_code, str(error))
+                    end(error.exit_code, error.name, str(error), as_json=as_json)
                 look()
             return
         with Live(screen(), console=console, screen=True, auto_refresh=False) as live:

@@ -12,6 +12,7 @@ from rota import exits
 from rota.addresses import HTTPS, web_address
 from rota.misuse import is_given
 from rota.why import words
+from rota.why.ending import end
 
 if TYPE_CHECKING:
     from rota.http.client import Peer
@@ -162,9 +163,7 @@ def why(
         found = client.group(peer, group)
         lines = lines_of(peer, found)
     except client.HttpError as error:
-        if as_json:
-            typer.echo(json.dumps({"error": error.name, "message": str(error)}))
-        exits.fail(error.exit_code, words.printable(str(error)))
+        end(error.exit_code, error.name, str(error), as_json=as_json)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return

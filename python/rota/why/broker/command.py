@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import typer
 
-from rota.groups.options import TIMEOUT_MS, connected, ending
+from rota.groups.errors import GroupsError, Kind
+from rota.groups.options import TIMEOUT_MS, connected
 from rota.progress import shown
 from rota.why.broker import asking, explaining
+from rota.why.ending import end
+
+NAMES = {
+    Kind.REFUSED: "Refused",
+    Kind.MISUSED: "Misused",
+    Kind.NOT_FOUND: "NoSuchGroup",
+    Kind.IN_USE: "InUse",
+    Kind.UNREACHABLE: "ServerDown",
+}
+"""Errors as `rota why` calls them whatever it asks."""
+
+
+@contextmanager
+def ending(*, as_json: bool) -> Iterator[None]:
+    """End the command if a broker cannot be asked or does not know the group."""
+    try:
+        yield
+    except GroupsError as error:
+        end(error.kind.exit_code, NAMES[error.kind], str(error), as_json=as_json)
 
 
 def why_elsewhere(
@@ -19,7 +40,7 @@ def why_elsewhere(
 ) -> None:
     """Watch a group of any Kafka broker, read its records, and print what they tell."""
     with ExitStack() as stack:
-        stack.enter_context(ending(as_json))
+        stack.enter_context(ending(as_json=as_json))
         tell = stack.enter_context(shown())
         cluster = stack.enter_context(connected(bootstrap_server, config, None, TIMEOUT_MS))
         looks = asking.looks(cluster, group, watch_s, tell, time.sleep)
