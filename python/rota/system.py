@@ -41,6 +41,21 @@ class Flag:
         return self._is_set
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process with this number; on Windows, where signal 0 is Ctrl-C, any number may be one."""
+    if pid <= 0:
+        return False
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
 def kill(pid: int) -> None:
     """End a process at once. Raises OSError if it has ended, or is another user's."""
     # Windows has no SIGKILL; there any number that is no console event ends the process.

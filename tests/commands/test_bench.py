@@ -164,6 +164,13 @@ def test_who_hangs_up_is_one_line_that_says_so() -> None:
     [
         (["--bootstrap-server", "nowhere"], "--bootstrap-server is `nowhere`: give HOST:PORT"),
         (["--bootstrap-server", "127.0.0.1:1", "--pid", "1", "--pid", "2"], "--pid 2 times: give one for each"),
+        (["--bootstrap-server", "127.0.0.1:1", "--pid", "0"], "--pid is `0`: there is no such process"),
+        (["--bootstrap-server", "127.0.0.1:1", "--pid", "2147483647"], "--pid is `2147483647`: there is no such"),
+        (["--bootstrap-server", "127.0.0.1:1", "--pid", str(2**80)], "there is no such process"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "1e9"], "--rate is `1e9`: give a number from 1 to 100000000"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "1e8"], "more than 100000000 heartbeats are due"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "inf"], "--rate is `inf`: give a number from 1 to 100000000"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "nan"], "--rate is `nan`: give a number from 1 to 100000000"),
     ],
 )
 def test_what_was_called_wrongly_says_how(words: list[str], says: str) -> None:

@@ -18,9 +18,12 @@ from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, existing_directory, fail, file_to_write
 from rota.progress import shown
+from rota.system import is_running
 
 GROUP_MEMBERS = 100
 CONNECTED_WITHIN_S = 2.0
+DUE_MAX = 100_000_000
+"""Heartbeats of a measurement in an open loop: each that is due takes about 40 bytes until all are answered."""
 
 app = typer.Typer(
     help="Measure heartbeats, and compare them with an echo server on this machine. Compare only figures of one run.",
@@ -114,6 +117,9 @@ def named(servers: Sequence[str], pids: Sequence[int]) -> list[Served]:
     if pids and len(pids) != len(servers):
         given = f"--bootstrap-server comes {len(servers)} times and --pid {len(pids)} times"
         fail(MISUSED, f"{given}: give one for each, or none")
+    for number in pids:
+        if not is_running(number):
+            fail(MISUSED, f"--pid is `{number}`: there is no such process")
     found = [address("--bootstrap-server", server, 1) for server in servers]
     return [Served(server, server, pids[at] if pids else None) for at, server in enumerate(found)]
 
@@ -136,7 +142,9 @@ def serve(
     ] = GROUP_MEMBERS,
     rate: Annotated[
         float | None,
-        typer.Option(min=1, metavar="N", help="Heartbeats per second, independent of answers (open loop)."),
+        typer.Option(
+            min=1, max=DUE_MAX, metavar="N", help="Heartbeats per second, independent of answers (open loop)."
+        ),
     ] = None,
     warm_up: Annotated[
         float, typer.Option(min=0, max=600, metavar="SECONDS", help="Warm-up before each measurement.")
@@ -159,6 +167,8 @@ def serve(
       rota bench serve --rate 20000 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
     """
     servers = named(bootstrap_server or [], pid or [])
+    if rate is not None and rate * (warm_up + seconds) > DUE_MAX:
+        fail(MISUSED, f"--rate is `{rate:g}`: with --warm-up and --seconds more than {DUE_MAX} heartbeats are due")
     if svg is not None:
         file_to_write(svg, "--svg")
     plan = Plan(connections, depth, members or connections, group_members, warm_up, seconds, rounds, rate)
