@@ -19,6 +19,7 @@ OF_ROTA = [
     "rota.faults",
     "rota.health",
     "rota.server",
+    "rota.server_arguments",
     "rota.trace",
 ]
 # Modules of the standard library that it loads besides those of the interpreter's start.

@@ -225,7 +225,7 @@ fn a_node_that_is_shown_less_than_its_last_beat_stops() {
     let before = scene.node.inspect().view.clone();
     scene.step(1_000, Event::View(bumped(older)));
     assert_eq!(scene.node.inspect().stopped, Some(Stop::WentBack));
-    assert_eq!(scene.node.inspect().view, before, "nobody is shown the other image");
+    assert_eq!(scene.node.inspect().view, before, "the other image is not passed on");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_node_whose_registration_is_gone_from_its_view_stops() {
     let before = scene.engine.view();
     scene.step(0, Event::View(View { nodes: BTreeMap::new(), ..bumped(before.clone()) }));
     assert_eq!(scene.node.inspect().stopped, Some(Stop::Replaced));
-    assert_eq!(scene.node.inspect().view, before, "nobody is shown the other image");
+    assert_eq!(scene.node.inspect().view, before, "the other image is not passed on");
 }
 
 /// The answer to a beat arrives before the watch has shown that the engine went back.

@@ -19,7 +19,7 @@ use crate::{
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The engine's watch shows its first image within this time, or the operator is told why not.
+/// The engine's watch shows its first image within this time, or the operator sees why not.
 const FIRST_VIEW: Duration = Duration::from_secs(5);
 
 /// A process that the engine has registered.

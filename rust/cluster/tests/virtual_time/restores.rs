@@ -229,7 +229,7 @@ async fn topic_that_a_restore_takes_away(prepare: impl AsyncFn(&mut Scene), mean
     scene.write_notes(1_000);
     waits_for_the_operator(&scene).await;
     scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);
-    assert_eq!(shown.lock().unwrap().last(), Some(&(Some(HistoryId(7)), true)), "nobody deletes its messages");
+    assert_eq!(shown.lock().unwrap().last(), Some(&(Some(HistoryId(7)), true)), "no server deletes its messages");
     scene.accept_loss(8);
     scene.until(2 * TTL_MS, Scene::all_answer).await;
     let mut shown = shown.lock().unwrap().clone();

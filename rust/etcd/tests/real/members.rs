@@ -78,7 +78,7 @@ fn appends_survive_a_leader_that_sleeps() {
     });
 }
 
-/// The system of a member that hangs takes connections, and nobody answers on them.
+/// The system of a member that hangs takes connections, and no process answers on them.
 #[test]
 fn a_member_that_hangs_holds_no_call_up_beside_one_with_more_time() {
     run(|| async {

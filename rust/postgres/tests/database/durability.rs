@@ -111,7 +111,7 @@ fn after_a_failover_the_standby_has_everything_that_was_answered() {
     });
 }
 
-/// The system of a host that hangs takes connections, and nobody answers on them.
+/// The system of a host that hangs takes connections, and no process answers on them.
 #[test]
 fn a_failover_from_a_host_that_hangs_goes_to_the_standby() {
     run(|| async {

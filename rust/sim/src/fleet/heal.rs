@@ -176,7 +176,7 @@ impl Fleet {
         if generations.len() > 1 && consumers.is_none() {
             return Some(format!("{id} is in generations {generations:?}"));
         }
-        // Where nobody has anything, members still know their generation.
+        // Where no member has anything, members still know their generation.
         let member_of = |one: &super::Seat| one.member.as_ref().filter(|_| of(one)).map(Member::generation);
         let known = || self.seats.iter().find_map(member_of);
         let generation = generations.first().copied().or_else(known).unwrap_or(-1);

@@ -47,7 +47,7 @@ pub struct Waiting {
     reached: i32,
     /// For a fetch: the newest acknowledged commits when the request arrived, and their times.
     floors: Vec<Option<(AppendNumber, u64)>>,
-    /// For a commit: the answers for partitions that its node does not know, and of which the coordinator does not hear.
+    /// For a commit: the answers for partitions that its node does not know. The coordinator does not see these.
     pub refused: Vec<(Partition, ErrorCode)>,
 }
 
