@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rota.arguments import INT32_MAX, INT64_MAX
 from rota.cluster import TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS
 
 Value = str | int | bool | None
-INT64_MAX = 2**63 - 1
 
 
 class UnfitError(ValueError):
@@ -110,7 +110,7 @@ OPTIONS: dict[str, Option] = {
         Option("peer_key", None, text),
         Option("peer_user", None, text),
         Option("peer_password_file", None, text),
-        Option("node_id", None, whole(0, 2**31 - 1)),
+        Option("node_id", None, whole(0, INT32_MAX)),
         Option("ttl_ms", TTL_MS, whole(TTL_MS_MIN, TTL_MS_MAX)),
         Option("reads", "session", one_of("session", "fenced")),
         Option("http", None, text),

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from rota.arguments import INT32_MAX
+
 Json: TypeAlias = dict[str, Any]
 """A JSON Schema, or a JSON object."""
 
-INT32_MAX = 2**31 - 1
 REQUIRED = object()
 
 TEXT: Json = {"type": "string", "minLength": 1}

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.arguments import INT32_MAX, INT64_MAX
 from rota.groups.cluster import Bounds, Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind, misused, nearest
-from rota.groups.values import INT64_MAX, Goal, Target, chosen
-
-INT32_MAX = 2**31 - 1
+from rota.groups.values import Goal, Target, chosen
 
 
 @dataclass(frozen=True)

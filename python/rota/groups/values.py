@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
+from rota.arguments import INT64_MAX
 from rota.groups.errors import misused
 
-INT64_MAX = 2**63 - 1
 DURATION = re.compile(
     r"P(?:(?P<days>[0-9]+)D)?(?:T(?=[0-9])(?:(?P<hours>[0-9]+)H)?(?:(?P<minutes>[0-9]+)M)?"
     r"(?:(?P<seconds>[0-9]+(?:\.[0-9]+)?)S)?)?"
