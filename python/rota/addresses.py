@@ -31,6 +31,12 @@ def parsed(text: str, lowest_port: int = 1, port: int = KAFKA_PORT) -> str:
     return text if host else f"{LOOPBACK}{text}"
 
 
+def split(address: str) -> tuple[str, str]:
+    """The host of HOST:PORT, of IPv6 without brackets, and the port. The address is not checked."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
+
+
 def address(option: str, text: str, lowest_port: int) -> str:
     """The address that an option was given, with its host; ends the command if it is none."""
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rota import _rota
+from rota.addresses import split
 
 if TYPE_CHECKING:
     import ssl
@@ -131,7 +132,7 @@ def tls_of(tls: bool | Tls | None, *addresses: str | None) -> Tls | None:
         return tls
     if tls is not True:
         raise TypeError(f"tls is {tls!r}: give True, or a rota.Tls")
-    hosts = [address.rpartition(":")[0].strip("[]") for address in addresses if address is not None]
+    hosts = [split(address)[0] for address in addresses if address is not None]
     named = dict.fromkeys([*LOCAL_HOSTS, *(host for host in hosts if host not in ("0.0.0.0", "::", ""))])
     return Authority().tls(*named)
 

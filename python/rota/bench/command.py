@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.addresses import address
+from rota.addresses import address, split
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
@@ -50,9 +50,9 @@ def measuring(servers: Sequence[Served] = ()) -> Iterator[Say]:
 
 def _is_there(server: Served) -> bool:
     """Whether something takes connections at a server's address."""
-    host, _, port = server.address.rpartition(":")
+    host, port = split(server.address)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECTED_WITHIN_S).close()
+        socket.create_connection((host, int(port)), CONNECTED_WITHIN_S).close()
     except OSError:
         return False
     return True

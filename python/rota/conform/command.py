@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NamedTuple
 
 import typer
 
 import rota
 from rota import interrupts
-from rota.addresses import address
+from rota.addresses import address, split
 from rota.client_properties import ClientSecurity, PropertyError
 from rota.codec import apis
 from rota.conform import report
@@ -36,7 +36,7 @@ from rota.conform.run import (
     chosen,
 )
 from rota.conform.wire import WireError
-from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, file_to_write
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail, file_to_write, not_written
 from rota.why.words import counted
 
 PROGRESS_S = 2.0
@@ -65,12 +65,6 @@ class Kind(NamedTuple):
     settings: frozenset[tuple[str, str]]
     at_most: dict[str, int]
     security: ClientSecurity | None
-
-
-def fail(message: str, code: int = MISUSED) -> NoReturn:
-    """One line on stderr, and the exit code."""
-    typer.echo(f"rota: {message}", err=True)
-    raise typer.Exit(code)
 
 
 def conform(
@@ -125,12 +119,12 @@ def conform(
     """
     rows = chosen(catalogue(), only or [])
     if not rows:
-        fail(f"--only {' --only '.join(only or [])}: no such row; `rota conform --list` has them all")
+        fail(MISUSED, f"--only {' --only '.join(only or [])}: no such row; `rota conform --list` has them all")
     if list_rows:
         _list(rows, as_json=as_json)
         return
     if bootstrap_server is None:
-        fail("give --bootstrap-server HOST:PORT, or --list")
+        fail(MISUSED, "give --bootstrap-server HOST:PORT, or --list")
     given = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
     addresses = {option: address(option, text, 1) for option, text in given.items()}
     security = _security(command_config)
@@ -146,7 +140,7 @@ def conform(
 def _end(results: list[Result]) -> None:
     """End with exit code 1 if the broker differs, or if the run says too little about it."""
     if missing := _not_compared(results):
-        fail(missing, FAILED)
+        fail(FAILED, missing)
     if any(result.verdict in BAD for result in results):
         raise typer.Exit(FAILED)
 
@@ -183,7 +177,7 @@ def _security(file: Path | None) -> ClientSecurity | None:
     try:
         return ClientSecurity.given(file)
     except PropertyError as error:
-        fail(str(error))
+        fail(MISUSED, str(error))
 
 
 def _list(rows: list[Row], *, as_json: bool) -> None:
@@ -199,7 +193,7 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            fail(f"{option} is `{pair}`: give {PAIRS[option]}")
+            fail(MISUSED, f"{option} is `{pair}`: give {PAIRS[option]}")
         found[name] = value
     return found
 
@@ -212,9 +206,9 @@ def _settings(given: list[str]) -> frozenset[tuple[str, str]]:
         values = sorted(other for named, other in known if named == name)
         if not values:
             names = ", ".join(sorted({named for named, _ in known}))
-            fail(f"--setting is `{name}={value}`: no row is about that setting (expected one of {names})")
+            fail(MISUSED, f"--setting is `{name}={value}`: no row is about that setting (expected one of {names})")
         if value not in values:
-            fail(f"--setting is `{name}={value}`: no row is about that value: give {' or '.join(values)}")
+            fail(MISUSED, f"--setting is `{name}={value}`: no row is about that value: give {' or '.join(values)}")
     return frozenset(found.items())
 
 
@@ -222,23 +216,23 @@ def _at_most(given: list[str]) -> dict[str, int]:
     found = _pairs("--at-most", given)
     for name, version in found.items():
         if name not in apis():
-            fail(f"--at-most is `{name}={version}`: no such API (expected one of {', '.join(sorted(apis()))})")
+            fail(MISUSED, f"--at-most is `{name}={version}`: no such API (expected one of {', '.join(sorted(apis()))})")
         if not (version.isascii() and version.isdigit()):
-            fail(f"--at-most is `{name}={version}`: give {PAIRS['--at-most']}")
+            fail(MISUSED, f"--at-most is `{name}={version}`: give {PAIRS['--at-most']}")
     return {name: int(version) for name, version in found.items()}
 
 
 @contextmanager
 def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
     """The broker at HOST:PORT, with topics and all, and cleaned up at the end; exit code 2 if it is no broker."""
-    host, _, port = text.rpartition(":")
-    broker = Broker((host.strip("[]"), int(port)), **kind._asdict())
+    host, port = split(text)
+    broker = Broker((host, int(port)), **kind._asdict())
     try:
         broker.contact()
     except WireError as error:
         for exchange in broker.trail:
             typer.echo(f"rota: {exchange.direction} {exchange.meaning}: {exchange.frame.hex()}", err=True)
-        fail(f"{option} {text} is no broker that answers ApiVersions: {error}", UNREACHABLE)
+        fail(UNREACHABLE, f"{option} {text} is no broker that answers ApiVersions: {error}")
     within_s = CLEANED_WITHIN_S
     try:
         for problem in broker.prepare():
@@ -284,9 +278,9 @@ def _before(file: Path) -> Recording | None:
     try:
         return load(file.read_text(encoding="utf-8")) if file.exists() else None
     except OSError as error:
-        fail(f"--record is `{file}`: {error.strerror}")
+        fail(MISUSED, f"--record is `{file}`: {error.strerror}")
     except (ValueError, KeyError, TypeError, AttributeError):
-        fail(f"--record is `{file}`: it exists and is no recording of `rota conform`: give another file")
+        fail(MISUSED, f"--record is `{file}`: it exists and is no recording of `rota conform`: give another file")
 
 
 def _record(file: Path, before: Recording | None, results: list[Result]) -> None:
@@ -299,7 +293,7 @@ def _record(file: Path, before: Recording | None, results: list[Result]) -> None
     try:
         file.write_text(dump(Recording(system or file.stem, version, today, rows)), encoding="utf-8")
     except OSError as error:
-        fail(f"--record is `{file}`: {error.strerror}")
+        not_written(file, "--record", error)
 
 
 def _report(results: list[Result], theirs: str, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+from rota.addresses import split
 from rota.exits import FAILED, fail
 from rota.serve.start import LISTENERS, Start, refusals
 from rota.server import Server
@@ -40,7 +41,7 @@ def listened_on(start: Start) -> list[str]:
 
 def check_host(address: str) -> None:
     """End the command, as a server does, if the host of an address is not known."""
-    host = address.rpartition(":")[0].strip("[]")
+    host, _ = split(address)
     try:
         socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
