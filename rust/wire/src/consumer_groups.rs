@@ -8,9 +8,8 @@ use rota_core::{
 };
 
 use crate::{
-    limits::GROUPS_MAX,
     read::{Reader, WireError},
-    requests::read_strs,
+    requests::{limit_groups, read_strs},
     write::Writer,
 };
 
@@ -147,9 +146,7 @@ impl<'a> DescribeBody<'a> {
     pub fn read(body: &'a [u8]) -> Result<DescribeBody<'a>, WireError> {
         let mut reader = Reader::new(body, true);
         let group_ids = read_strs(&mut reader, "group_ids")?;
-        if group_ids.len() > GROUPS_MAX {
-            return Err(WireError::TooManyElements { field: "group_ids" });
-        }
+        limit_groups(group_ids.len(), "group_ids")?;
         let include_authorized_operations = reader.bool("include_authorized_operations")?;
         reader.skip_tags()?;
         Ok(DescribeBody { group_ids, include_authorized_operations })

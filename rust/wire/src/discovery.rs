@@ -3,9 +3,8 @@
 use bytes::BytesMut;
 
 use crate::{
-    limits::GROUPS_MAX,
     read::{Reader, WireError},
-    requests::read_strs,
+    requests::{limit_groups, read_strs},
     versions::{self, APIS, Api},
     write::Writer,
 };
@@ -160,9 +159,7 @@ impl<'a> FindCoordinatorBody<'a> {
             Some(key) => vec![key],
             None => read_strs(&mut reader, "coordinator_keys")?,
         };
-        if keys.len() > GROUPS_MAX {
-            return Err(WireError::TooManyElements { field: "coordinator_keys" });
-        }
+        limit_groups(keys.len(), "coordinator_keys")?;
         reader.skip_tags()?;
         Ok(FindCoordinatorBody { key_type, keys })
     }

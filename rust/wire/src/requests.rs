@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use rota_core::{
     consumer_group::group::GroupState,
+    explain::GroupProtocol,
     request::{
         Assignment, CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
         LeaveIdentity, ListGroups, OffsetCommit, OffsetFetch, Protocol, Request, SyncGroup,
@@ -357,7 +358,7 @@ impl<'a> OffsetFetchBody<'a> {
             vec![FetchGroupBody { group_id, topics, asker: None }]
         } else {
             let count = reader.count("groups")?;
-            limit_groups(count)?;
+            limit_groups(count, "groups")?;
             elements(&mut reader, count, |reader| {
                 let group_id = reader.str("group_id")?;
                 let asker = if version >= 9 {
@@ -393,8 +394,9 @@ impl<'a> OffsetFetchBody<'a> {
     }
 }
 
-fn limit_groups(count: usize) -> Result<(), WireError> {
-    if count > GROUPS_MAX { Err(WireError::TooManyElements { field: "groups" }) } else { Ok(()) }
+/// Refuses a request with more groups, or keys of coordinators, than the limit.
+pub(crate) fn limit_groups(count: usize, field: &'static str) -> Result<(), WireError> {
+    if count > GROUPS_MAX { Err(WireError::TooManyElements { field }) } else { Ok(()) }
 }
 
 /// The topics of an `OffsetFetch`, each with a range of [`OffsetFetchBody::partitions`].
@@ -424,7 +426,7 @@ fn read_fetch_topics<'a>(
 pub fn read_delete_groups(version: i16, body: &[u8]) -> Result<Vec<&str>, WireError> {
     let mut reader = reader(versions::DELETE_GROUPS, version, body)?;
     let group_ids = read_strs(&mut reader, "groups_names")?;
-    limit_groups(group_ids.len())?;
+    limit_groups(group_ids.len(), "groups")?;
     reader.skip_tags()?;
     Ok(group_ids)
 }
@@ -473,7 +475,7 @@ impl<'a> DescribeGroupsBody<'a> {
     pub fn read(version: i16, body: &'a [u8]) -> Result<DescribeGroupsBody<'a>, WireError> {
         let mut reader = reader(versions::DESCRIBE_GROUPS, version, body)?;
         let group_ids = read_strs(&mut reader, "groups")?;
-        limit_groups(group_ids.len())?;
+        limit_groups(group_ids.len(), "groups")?;
         let include_authorized_operations = since(version, 3, || reader.bool("include_authorized_operations"))?;
         reader.skip_tags()?;
         Ok(DescribeGroupsBody { group_ids, include_authorized_operations })
@@ -504,7 +506,7 @@ impl ListGroupsBody {
 }
 
 /// The types of groups, as a list names them.
-pub const GROUP_TYPES: [&str; 4] = ["classic", "consumer", "share", "streams"];
+pub const GROUP_TYPES: [&str; 4] = [GroupProtocol::Classic.name(), GroupProtocol::Consumer.name(), "share", "streams"];
 
 /// The states of groups of every type. Those of the types that are not coordinated here are among them.
 fn group_states() -> Vec<&'static str> {
