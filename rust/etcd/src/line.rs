@@ -47,18 +47,16 @@ impl Shared {
         *lock(&self.trouble) = trouble;
     }
 
-    /// Connects to a member, and asks for its version: a version that loses data is refused.
+    /// Connects to a member, and asks for its version: a version that loses data is refused. It ends within the time that
+    /// the configuration says: a member may take the connection and not answer.
     pub async fn connect(&self, endpoint: &Endpoint) -> Result<(Arc<Connection>, StatusResponse), Failure> {
-        let connection = Connection::open(endpoint, self.config.tls.as_ref(), self.config.timeout).await?;
-        let status = self.status(&connection).await?;
-        Version::parse(&status.version).and_then(Version::check).map_err(Failure::Refused)?;
-        Ok((Arc::new(connection), status))
-    }
-
-    /// As [`connect`](Shared::connect), within the time that the configuration says. A member may take the connection and
-    /// not answer.
-    pub async fn connect_in_time(&self, endpoint: &Endpoint) -> Result<(Arc<Connection>, StatusResponse), Failure> {
-        timeout(self.config.timeout, self.connect(endpoint)).await.unwrap_or(Err(Failure::Timeout))
+        let connecting = async {
+            let connection = Connection::open(endpoint, self.config.tls.as_ref(), self.config.timeout).await?;
+            let status = self.status(&connection).await?;
+            Version::parse(&status.version).and_then(Version::check).map_err(Failure::Refused)?;
+            Ok((Arc::new(connection), status))
+        };
+        timeout(self.config.timeout, connecting).await.unwrap_or(Err(Failure::Timeout))
     }
 
     async fn status(&self, connection: &Connection) -> Result<StatusResponse, Failure> {
@@ -164,7 +162,7 @@ impl Line {
         let endpoint = &endpoints[state.next % endpoints.len()];
         state.next = (state.next + 1) % endpoints.len();
         // Other calls of the line wait for it, with less time than this one may have.
-        let (connection, _) = self.shared.connect_in_time(endpoint).await?;
+        let (connection, _) = self.shared.connect(endpoint).await?;
         state.connection = Some(Arc::clone(&connection));
         Ok(connection)
     }

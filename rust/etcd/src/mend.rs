@@ -44,7 +44,7 @@ impl EtcdEngine {
     /// Shrinks a member's file. The member answers nothing meanwhile.
     pub async fn defragment(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         let shared = self.shared();
-        let (connection, _) = shared.connect_in_time(endpoint).await?;
+        let (connection, _) = shared.connect(endpoint).await?;
         let path = "/etcdserverpb.Maintenance/Defragment";
         let defragmented = timeout(REWRITE, shared.unary(&connection, path, &DefragmentRequest {})).await;
         defragmented.unwrap_or(Err(Failure::Timeout)).map(|DefragmentResponse {}| ())

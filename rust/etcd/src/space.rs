@@ -37,7 +37,7 @@ pub(crate) async fn members(shared: &Arc<Shared>) -> Vec<Member> {
 
 /// Asks one member.
 pub(crate) async fn of_member(shared: &Shared, endpoint: &Endpoint) -> Result<MemberStatus, Failure> {
-    shared.connect_in_time(endpoint).await.map(|(_, status)| member_status(shared, status))
+    shared.connect(endpoint).await.map(|(_, status)| member_status(shared, status))
 }
 
 fn member_status(shared: &Shared, status: StatusResponse) -> MemberStatus {
