@@ -358,12 +358,12 @@ impl PostgresEngine {
                 let answer = on_partition(session, history, body).await?;
                 if answer.content == Content::HeadPut(HeadPut::Written) {
                     let trim = Trim { partition: body.partition, token: body.token };
-                    delete_on(session, history, |rows| Batch { of: &trim, rows }).await?;
+                    delete_on(session, history, &trim).await?;
                 }
                 Ok(answer)
             }
-            Body::Trim(body) => delete_on(session, history, |rows| Batch { of: body, rows }).await,
-            Body::Sweep(body) => delete_on(session, history, |rows| Batch { of: body, rows }).await,
+            Body::Trim(body) => delete_on(session, history, body).await,
+            Body::Sweep(body) => delete_on(session, history, body).await,
             Body::Usage(body) => on_partition(session, history, body).await,
         }
     }
@@ -384,14 +384,13 @@ async fn on_partition(session: &Session, history: HistoryId, request: &dyn Fence
 }
 
 /// Deletes, some rows in each transaction. An attempt that its time ends has deleted those of the transactions before.
-async fn delete_on<T: Fenced>(
-    session: &Session,
-    history: HistoryId,
-    batch: impl Fn(u64) -> T,
-) -> Result<Answer, Failure> {
+async fn delete_on<'a, R>(session: &Session, history: HistoryId, of: &'a R) -> Result<Answer, Failure>
+where
+    Batch<&'a R>: Fenced,
+{
     let mut rows = ROWS_MIN;
     loop {
-        let (request, began) = (batch(rows), Instant::now());
+        let (request, began) = (Batch { of, rows }, Instant::now());
         let told = session.ask(&fenced(&request, history)).await?;
         if told.count(OWN + 1)? < rows {
             return fenced_answer(&request, history, &told);
