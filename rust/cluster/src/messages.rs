@@ -70,7 +70,7 @@ pub(crate) enum Report {
     /// A partition's content is compacted.
     Compacted(PartitionId, Epoch, Result<(i64, Vec<Chunk>), String>),
     /// The engine was asked whether the node owns partitions.
-    Checked(Vec<(PartitionId, Epoch, Outcome)>),
+    Checked(Vec<((PartitionId, Epoch), Outcome)>),
     /// A block of producer ids; `None`: the engine did not give one.
     ProducerIds(Option<Range<i64>>),
 }

@@ -46,35 +46,35 @@ impl Running<'_> {
         }
         let partitions: Needed = asked.iter().flat_map(|(needed, _)| needed).copied().collect();
         let mut checks = JoinSet::new();
-        for (partition, epoch) in partitions {
-            let Some(token) = token_of(&(partition, epoch)) else { continue };
+        for each in partitions {
+            let Some(token) = token_of(&each) else { continue };
+            let (partition, _) = each;
             let request = Request { history: node.view.meta.history, body: Body::Check(Check { partition, token }) };
             let engine = Arc::clone(&self.engine);
-            checks.spawn_local(async move { (partition, epoch, engine.call(&request).await) });
+            checks.spawn_local(async move { (each, engine.call(&request).await) });
         }
         self.confirmations.asked = asked;
         let reports = self.reports.clone();
         tokio::task::spawn_local(async move {
             let began = Instant::now();
-            let checks = checks.join_all().await;
-            let outcomes: Vec<Outcome> = checks.iter().map(|(_, _, outcome)| outcome.clone()).collect();
+            let (of, outcomes): (Vec<_>, Vec<_>) = checks.join_all().await.into_iter().unzip();
             // What failed is asked again at once.
             appends::pause_after(&outcomes, began).await;
             // The node may have ended.
-            let _gone = reports.send(Report::Checked(checks));
+            let _gone = reports.send(Report::Checked(of.into_iter().zip(outcomes).collect()));
         });
     }
 
     /// A round is over. What the engine said nothing about is asked again for as long as the node serves it.
-    pub(super) fn checked(&mut self, checks: Vec<(PartitionId, Epoch, Outcome)>) {
+    pub(super) fn checked(&mut self, checks: Vec<((PartitionId, Epoch), Outcome)>) {
         let (mut held, mut refused) = (Needed::new(), Needed::new());
-        for (partition, epoch, outcome) in checks {
+        for (each, outcome) in checks {
             match outcome {
                 Outcome::Answered(answer) if answer.content == Content::Fence(Fence::Held) => {
-                    held.insert((partition, epoch));
+                    held.insert(each);
                 }
                 Outcome::Answered(_) => {
-                    refused.insert((partition, epoch));
+                    refused.insert(each);
                 }
                 Outcome::Unknown | Outcome::SpaceExhausted => {}
             }

@@ -115,11 +115,10 @@ fn show(config: &HostConfig, shared: &Shared, trouble: &str) {
 async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) -> Result<Joined, Obstacle> {
     let engine = connect().await.map_err(Obstacle::Trouble)?;
     let mut views = engine.views();
-    let trouble = |reason: &str| Obstacle::Trouble(engine.trouble().unwrap_or_else(|| reason.to_owned()));
     let shown = tokio::time::timeout(FIRST_VIEW, views.wait_for(Option::is_some)).await;
     shown
-        .map_err(|_late| trouble("the engine's watch shows nothing"))?
-        .map_err(|_gone| trouble("the engine is gone"))?;
+        .map_err(|_late| trouble(&*engine, "the engine's watch shows nothing"))?
+        .map_err(|_gone| trouble(&*engine, "the engine is gone"))?;
     let view = present(&*engine).await?;
     if let Some(reason) = past.refusal(config.node, &view) {
         return Err(Obstacle::Refused(reason.to_owned()));
@@ -150,17 +149,19 @@ async fn attempt(connect: &Connect, config: &mut HostConfig, past: &mut Past) ->
 
 /// The small keys at present: the watch may be late.
 async fn present(engine: &dyn Engine) -> Result<View, Obstacle> {
-    let why = |error| Obstacle::Trouble(engine.trouble().unwrap_or(error));
-    engine.image().await.map_err(why)
+    engine.image().await.map_err(|error| trouble(engine, &error))
+}
+
+/// What the engine says of itself, or else this.
+fn trouble(engine: &dyn Engine, otherwise: &str) -> Obstacle {
+    Obstacle::Trouble(engine.trouble().unwrap_or_else(|| otherwise.to_owned()))
 }
 
 async fn ask(engine: &dyn Engine, history: HistoryId, body: Body) -> Result<Content, Obstacle> {
     match engine.call(&Request { history, body }).await {
         Outcome::Answered(answer) => Ok(answer.content),
         Outcome::SpaceExhausted => Err(Obstacle::Trouble("the engine's space is exhausted".to_owned())),
-        Outcome::Unknown => {
-            Err(Obstacle::Trouble(engine.trouble().unwrap_or_else(|| "the engine does not answer".to_owned())))
-        }
+        Outcome::Unknown => Err(trouble(engine, "the engine does not answer")),
     }
 }
 
