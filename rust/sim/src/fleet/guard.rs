@@ -23,7 +23,7 @@ use super::{
     log::{AppendNumber, Effects},
     promises::Waiting,
     protocols,
-    topics::Known,
+    topics::{Known, id_in},
 };
 use crate::consumers::rules::{self, Holds};
 
@@ -248,7 +248,7 @@ impl Guard {
                 Request::SyncGroup { generation, member_id, .. },
                 Answer::SyncGroup { error: ErrorCode::None, assignment, .. },
             ) => {
-                let ids = |name: &str| topics.get(name).map_or(0, |of| of.0);
+                let ids = |name: &str| id_in(topics, name);
                 (member_id, *generation, Some(rules::assigned(assignment, &ids)))
             }
             _ => return,
@@ -306,7 +306,7 @@ fn report_of(body: &Request, topics: &Known) -> Option<(String, Partitions)> {
         }
         Request::JoinGroup { member_id, protocols, .. } => {
             let said = embedded::decode_subscription(&protocols.first()?.1).ok()?;
-            let ids = |name: &str| topics.get(name).map_or(0, |of| of.0);
+            let ids = |name: &str| id_in(topics, name);
             Some((member_id.clone(), rules::identified(&said.owned_partitions, &ids)))
         }
         _ => None,
@@ -399,7 +399,7 @@ impl Fleet {
         }
         let after = if new.is_none() && watched.old.is_some() { core.project(id) } else { None };
         if !watched.is_undoing && !watched.is_load {
-            let ids = |name: &str| scene.topics.get(name).map_or(0, |of| of.0);
+            let ids = |name: &str| id_in(scene.topics, name);
             let joins = asked.and_then(|(_, body)| match body {
                 Request::ConsumerGroupHeartbeat(heartbeat) => Some(&*heartbeat.member_id),
                 _ => None,

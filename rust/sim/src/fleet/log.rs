@@ -196,7 +196,7 @@ impl Log {
         dice: &mut Rng,
         planted: Option<Planted>,
     ) -> (AppendNumber, u64) {
-        let number = AppendNumber(self.next);
+        let number = self.next_number();
         self.next += 1;
         let slow = now_ms < self.slow_until_ms;
         let latency_ms = if slow { dice.below(9_000) } else { 1 + dice.below(4) } as u64;
@@ -229,7 +229,7 @@ impl Log {
 
     /// An append is on its way to the engine.
     pub fn sent(&mut self, by: &InFlight, records: &[Record]) -> AppendNumber {
-        let number = AppendNumber(self.next);
+        let number = self.next_number();
         self.next += 1;
         self.sent.insert(number, records.to_vec());
         self.in_flight.insert(number, *by);

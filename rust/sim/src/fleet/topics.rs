@@ -31,6 +31,11 @@ pub struct Topics {
 /// What a node or coordinator knows of topics: their ids and sizes.
 pub type Known = BTreeMap<Arc<str>, (u128, i32)>;
 
+/// The id of a topic; 0 if it is not known.
+pub fn id_in(known: &Known, name: &str) -> u128 {
+    known.get(name).map_or(0, |(id, _)| *id)
+}
+
 impl Topics {
     pub fn new(topics: &BTreeMap<Arc<str>, rota_member::TopicMetadata>) -> Topics {
         let mut all = Topics::default();
@@ -164,7 +169,7 @@ impl Fleet {
         }
         if self.planted == Some(Planted::OffsetsStay) {
             // It hears that the topic has no partitions any more.
-            let id = self.nodes[node].topics[partition].get(name).map_or(0, |known| known.0);
+            let id = id_in(&self.nodes[node].topics[partition], name);
             return self.inform(node, partition, &BTreeMap::from([(name.clone(), (id, 0))]));
         }
         self.nodes[node].topics[partition].remove(name);
