@@ -129,7 +129,7 @@ mod tests {
         }
         let lines = denials.take_lines();
         assert_eq!((lines.len(), lines.last().unwrap().starts_with("more requests")), (LINES_MAX + 1, true));
-        let shown = denials.lines.lock().unwrap().shown.len();
+        let shown = remembered(&denials);
         assert!(shown <= SHOWN_MAX, "{shown}");
     }
 

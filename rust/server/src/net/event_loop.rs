@@ -183,11 +183,10 @@ impl EventLoop {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
+    use crate::{base::owners::FIRST_NODE, node::shared_state::tests::in_memory};
 
     pub(crate) fn of_a_new_node() -> Rc<EventLoop> {
-        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
-        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        let shared = Arc::new(in_memory());
         EventLoop::new(&shared, Node::new(&shared, FIRST_NODE))
     }
 

@@ -206,24 +206,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        base::owners::FIRST_NODE,
         client::{reply_to::ReplyTo, tests::nowhere},
-        log::data_dir::{DataConfig, DataDir},
+        node::shared_state::tests::on_disk,
     };
-
-    /// An event loop whose topics are on disk.
-    fn on_disk(dir: &tempfile::TempDir) -> Rc<EventLoop> {
-        let mut settings = Settings::default();
-        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut settings, "c").unwrap();
-        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
-        let shared = Arc::new(SharedState::on_disk(settings, place, Clock::standing(), data).unwrap());
-        EventLoop::new(&shared, Node::new(&shared, FIRST_NODE))
-    }
 
     #[test]
     fn a_produce_that_waits_for_the_disk_is_answered_before_the_node_ends() {
         let dir = tempfile::tempdir().unwrap();
-        let event_loop = on_disk(&dir);
+        let shared = Arc::new(on_disk(dir.path()));
+        let event_loop = EventLoop::new(&shared, Node::new(&shared, FIRST_NODE));
         let mut writer = BatchWriter::default();
         writer.push(0, None, Some(b"v"));
         let data = PartitionProduceData::default().with_records(Some(writer.finish()));

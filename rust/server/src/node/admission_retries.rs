@@ -113,10 +113,7 @@ mod tests {
     use rota_txn::Producer;
 
     use super::*;
-    use crate::{
-        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
-        node::shared_state::SharedState,
-    };
+    use crate::{base::owners::FIRST_NODE, node::shared_state::tests::in_memory};
 
     fn retry(transactional_id: &str, due_ms: u64) -> Retry {
         let producer = Producer { id: 7, epoch: 0 };
@@ -136,8 +133,7 @@ mod tests {
 
     #[test]
     fn nothing_waits_to_be_asked_for_again_when_the_node_ends() {
-        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
-        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        let shared = Arc::new(in_memory());
         let mut node = Node::new(&shared, FIRST_NODE);
         let goes_on = Rc::new(Cell::new(false));
         let told = Rc::clone(&goes_on);

@@ -437,3 +437,27 @@ fn notes_of(cluster: &Arc<Cluster>) -> Notes {
     };
     Notes::new(Box::new(put), Box::new(move || session.is_valid()))
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::log::data_dir::DataConfig;
+
+    fn place() -> Place {
+        Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() }
+    }
+
+    /// What the node of a server in memory shares with its connections.
+    pub(crate) fn in_memory() -> SharedState {
+        SharedState::new(Settings::default(), place(), Clock::standing())
+    }
+
+    /// The same of a server with a data directory.
+    pub(crate) fn on_disk(dir: &Path) -> SharedState {
+        let mut settings = Settings::default();
+        let data = DataDir::open(&DataConfig::at(dir.to_owned()), &mut settings, "c").unwrap();
+        SharedState::on_disk(settings, place(), Clock::standing(), data).unwrap()
+    }
+}

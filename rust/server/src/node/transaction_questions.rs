@@ -129,20 +129,12 @@ mod tests {
     use rota_txn::Producer;
 
     use super::*;
-    use crate::{
-        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
-        log::data_dir::{DataConfig, DataDir},
-        node::shared_state::SharedState,
-    };
+    use crate::{base::owners::FIRST_NODE, node::shared_state::tests::on_disk};
 
     #[test]
     fn a_request_that_asks_goes_on_when_the_node_ends() {
         let dir = tempfile::tempdir().unwrap();
-        let mut settings = Settings::default();
-        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut settings, "c").unwrap();
-        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, nodes: 1, listeners: Arc::default() };
-        let shared = SharedState::on_disk(settings, place, Clock::standing(), data).unwrap();
-        let shared = Arc::new(shared.serving_transactions(2).unwrap());
+        let shared = Arc::new(on_disk(dir.path()).serving_transactions(2).unwrap());
         let mut node = Node::new(&shared, FIRST_NODE);
         let request = Request::InitProducerId {
             transactional_id: "pay".to_owned(),
