@@ -69,7 +69,7 @@ impl Commits {
         !self.works.is_empty()
     }
 
-    /// Whether a rebalance waits for an automatic commit: its own, or one of before that is in flight.
+    /// Whether there is an automatic commit. A rebalance waits for it: its own, or one of before that is in flight.
     pub fn is_preparing(&self) -> bool {
         self.works.iter().any(|work| work.who.is_automatic())
     }
@@ -195,7 +195,7 @@ impl Member {
             && !self.leaving.is_leaving()
             && !self.commits.consumed.is_empty()
             && self.may_commit()
-            && !self.commits.works.iter().any(|work| work.who.is_automatic())
+            && !self.commits.is_preparing()
     }
 
     pub(crate) fn next_commit(&self) -> Option<u64> {
