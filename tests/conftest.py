@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import os
@@ -63,6 +64,16 @@ def _ends_what_it_starts() -> Iterator[None]:
     yield
     left = processes.end_all_but(before)
     assert not left, "the test left processes behind: " + "; ".join(left)
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file takes text."""
+
+    def is_full(_path: Path, _text: str, **_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", is_full)
 
 
 @pytest.hookimpl(wrapper=True)

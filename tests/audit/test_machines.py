@@ -169,12 +169,9 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(data: 
     assert "it is a directory, give a file" in run(data, option, data).stderr
 
 
+@pytest.mark.usefixtures("full_disk")
 @pytest.mark.parametrize("option", ["--junit", "--metrics"])
-def test_a_full_disk_hides_no_verdict(data: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_full(_path: Path, _text: str, **_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_text", is_full)
+def test_a_full_disk_hides_no_verdict(data: Path, tmp_path: Path, option: str) -> None:
     ended = run(data, option, tmp_path / "file")
     assert (ended.exit_code, "0 violations, 1 observation\n" in ended.stdout) == (2, True)
     assert ended.stderr == f"rota: {option} is `{tmp_path / 'file'}`: No space left on device\n"

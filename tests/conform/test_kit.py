@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -108,13 +106,8 @@ def test_a_run_that_compares_no_row_fails(server: str, words: list[str], says: s
     assert ended.stderr.splitlines() == [f"rota: 0 of {rows} rows compared, {rows} left out, 0 differ", f"rota: {says}"]
 
 
-def test_a_recording_that_cannot_be_written_is_no_divergence(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def is_full(_path: Path, _text: str, **_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_text", is_full)
+@pytest.mark.usefixtures("full_disk")
+def test_a_recording_that_cannot_be_written_is_no_divergence(server: str, tmp_path: Path) -> None:
     file = tmp_path / "rota-0.1.0.json"
     words = ["--only", "ranges/JoinGroup", "--record", str(file)]
     ended = CliRunner().invoke(app, ["conform", "--bootstrap-server", server, *words])

@@ -11,8 +11,9 @@ import rota
 from rota.member import Assign, Effect, MemberSettings, Offset, Partition, Revoke, Send
 from rota.protocol import ErrorCode
 
+from .test_machine import COORDINATOR, assigned, joined
+
 INTERVAL_MS = 1_000
-COORDINATOR = {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 9092}
 TOPIC_ID = uuid.UUID(int=7)
 Protocol = Literal["classic", "consumer"]
 PROTOCOLS: list[Protocol] = ["classic", "consumer"]
@@ -59,12 +60,9 @@ class Group:
             effects = self.member.answered(now_ms, names.request, "Metadata", {"topics": topics})
         else:
             [join] = sent(effects, "JoinGroup")
-            joined = {"generation": self.generation, "protocol_name": join.fields["protocols"][0]["name"]}
-            joined |= {"error_code": 0, "leader": "another", "member_id": "me", "members": []}
-            [sync] = sent(self.member.answered(now_ms, join.request, "JoinGroup", joined), "SyncGroup")
-            assignment = rota.protocol.encode_assignment(rota.protocol.Assignment([("t", list(partitions))]))
-            synced = {"error_code": 0, "assignment": assignment}
-            effects = self.member.answered(now_ms, sync.request, "SyncGroup", synced)
+            answer = joined(generation=self.generation) | {"protocol_name": join.fields["protocols"][0]["name"]}
+            [sync] = sent(self.member.answered(now_ms, join.request, "JoinGroup", answer), "SyncGroup")
+            effects = self.member.answered(now_ms, sync.request, "SyncGroup", assigned(("t", list(partitions))))
         assert any(isinstance(effect, Assign) for effect in effects)
         for beat in sent(self.member.done(now_ms), "ConsumerGroupHeartbeat"):
             self.beaten(now_ms, beat)

@@ -17,6 +17,7 @@ from rota.assign import Members, Partition, Partitions
 from tests.journaled import journaled
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
+from .test_machine import COORDINATOR, assigned, joined
 
 QUICK: dict[str, Any] = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 300, "retry_backoff_ms": 20}
 NEWER: dict[str, Any] = {"group_protocol": "consumer", "retry_backoff_ms": 20}
@@ -249,12 +250,10 @@ async def test_a_commit_that_is_refused_leaves_no_call_behind() -> None:
 async def test_a_revocation_of_many_partitions_does_not_hold_up_the_loop() -> None:
     """It takes minutes if the time for one partition grows with their number."""
     count = 50_000
-    assignment = rota.protocol.encode_assignment(rota.protocol.Assignment([("t", list(range(count)))]))
-    joined = {"generation": 1, "protocol_name": "range", "leader": "another", "member_id": "me", "members": []}
     answers: dict[str, dict[str, Any]] = {
-        "FindCoordinator": {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 1},
-        "JoinGroup": {"error_code": 0} | joined,
-        "SyncGroup": {"error_code": 0, "assignment": assignment},
+        "FindCoordinator": COORDINATOR | {"port": 1},
+        "JoinGroup": joined(),
+        "SyncGroup": assigned(("t", list(range(count)))),
         "Heartbeat": {"error_code": int(rota.protocol.ErrorCode.REBALANCE_IN_PROGRESS)},
         "LeaveGroup": {"error_code": 0},
     }

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 import rota
 from harness import peer
 from harness.raw import Connection, Reader
+from tests.clients.eventually import until_it_waits
 
 COORDINATOR_NOT_AVAILABLE = 15
 ROTA = [sys.executable, "-m", "rota"]
@@ -258,8 +259,7 @@ def test_the_controls_of_the_log_work_on_disk_too(tmp_path: Path) -> None:
         assert peer.fetched(connection.ask(peer.fetch("g", [0]))) == (0, {0: -1})
         server.hold_appends()
         connection.send(peer.commit("g", {0: 2}))
-        while server._inner.load()[1] == 0:
-            pass
+        until_it_waits(server)
         assert server.release_appends() == 1
         answer = Reader(connection.receive())
         assert (answer.i32(), peer.committed(answer)) == (7, {0})
