@@ -46,6 +46,8 @@ pub enum Refusal {
     NotAuthenticated,
     /// The client sent a request without authentication.
     NoSasl,
+    /// The client sent another request while it authenticated again.
+    ReauthenticationInterrupted,
     /// The client did not authenticate again before its session was over.
     SessionExpired,
     /// The client did not authenticate in time.
@@ -133,6 +135,10 @@ impl Refusal {
             Refusal::NoSasl => {
                 "sent a request without authentication to a listener with SASL: set security.protocol=SASL_SSL (without \
                  TLS SASL_PLAINTEXT), user name and password on the client"
+            }
+            Refusal::ReauthenticationInterrupted => {
+                "sent another request in the middle of a re-authentication (KIP-368), which Kafka refuses too: the client \
+                 connects anew"
             }
             Refusal::SessionExpired => {
                 "did not authenticate again within connections.max.reauth.ms or the time of its token: use a client that \

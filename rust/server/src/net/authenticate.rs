@@ -76,6 +76,7 @@ impl Channel {
             (Refusal::NotAuthenticated | Refusal::ClosedByClient | Refusal::NoSasl, Some(reason)) => {
                 Refusal::BadToken(reason)
             }
+            (Refusal::NoSasl, None) if self.login.is_some() => Refusal::ReauthenticationInterrupted,
             // A client that closes its connection has changed its mind: there is no line.
             (refusal, _) => refusal,
         };
