@@ -79,13 +79,17 @@ class Group:
     def reads(self, now_ms: int, offset: int, partition: int = 0) -> None:
         assert not self.member.position(now_ms, ("t", partition), Offset(offset))
 
-    def answers(self, now_ms: int, commit: Send, error: ErrorCode = ErrorCode.NONE) -> list[Effect]:
+    def answers(
+        self, now_ms: int, commit: Send, error: ErrorCode = ErrorCode.NONE, others: dict[int, ErrorCode] | None = None
+    ) -> list[Effect]:
         """Answers all partitions of a commit."""
+        errors = others or {}
         topics = [
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": one["partition_index"], "error_code": int(error)} for one in topic["partitions"]
+                    {"partition_index": index, "error_code": int(errors.get(index, error))}
+                    for index in (one["partition_index"] for one in topic["partitions"])
                 ],
             }
             for topic in commit.fields["topics"]
@@ -183,6 +187,44 @@ def test_a_rebalance_waits_for_a_commit_in_flight_as_long_as_a_rebalance_may_tak
     assert committed(effects) == [{0: 5}], "a commit of the interval would have been given up"
     [commit] = sent(effects, "OffsetCommit")
     assert revoked(group.answers(41_140, commit))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("is_in_flight", [False, True])
+def test_a_rebalance_does_not_repeat_the_commit_of_a_deleted_topic(protocol: Protocol, is_in_flight: bool) -> None:
+    """Kafka's classic consumer does, up to `max.poll.interval.ms` (KAFKA-20959); its newer one does not (KAFKA-16224)."""
+    group = Group(protocol)
+    group.advance(900)
+    group.reads(910, 5)
+    effects = group.advance(1_100) if is_in_flight else []
+    effects += group.rebalances(1_120, range(1))
+    [commit] = sent(effects, "OffsetCommit")
+    assert not revoked(effects)
+    assert revoked(group.answers(1_130, commit, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rebalance_repeats_a_commit_without_deleted_topics(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.advance(900)
+    group.reads(910, 5)
+    group.reads(910, 3, partition=1)
+    [commit] = sent(group.rebalances(920, range(1)), "OffsetCommit")
+    deleted = {1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert not group.answers(930, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, deleted)
+    effects = group.advance(2_000)
+    assert committed(effects) == [{0: 5}]
+    [commit] = sent(effects, "OffsetCommit")
+    assert revoked(group.answers(2_010, commit))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_of_the_interval_is_repeated_for_a_topic_that_the_coordinator_does_not_know(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.advance(1_100), "OffsetCommit")
+    assert not group.answers(1_110, commit, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert committed(group.advance(2_000)) == [{0: 5}]
 
 
 @pytest.mark.parametrize("ends_by", ["the interval", "a close"])

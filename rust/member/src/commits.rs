@@ -181,6 +181,7 @@ impl Member {
         self.commit_consumed(Origin::Rebalance, self.config.max_poll_interval_ms);
         let until_ms = self.now_ms + u64::from(self.config.max_poll_interval_ms);
         for work in self.commits.works.iter_mut().filter(|work| work.who.is_automatic()) {
+            work.who = Origin::Rebalance;
             work.deadline_ms = work.deadline_ms.max(until_ms);
         }
     }
@@ -313,9 +314,22 @@ impl Member {
         }
     }
 
+    /// Takes deleted topics out of a commit that a rebalance waits for, and out of its answer. Retries for a topic that
+    /// does not come back would hold up the rebalance (KAFKA-16224, KAFKA-20959).
+    fn without_deleted(&mut self, at: usize, codes: &[(Partition, ErrorCode)]) -> Vec<(Partition, ErrorCode)> {
+        let work = &mut self.commits.works[at];
+        let is_deleted = |error| work.who == Origin::Rebalance && error == ErrorCode::UnknownTopicOrPartition;
+        let (deleted, left): (Vec<_>, Vec<_>) = codes.iter().cloned().partition(|(_, error)| is_deleted(*error));
+        if let What::Commit(offsets) = &mut work.what {
+            offsets.retain(|(partition, _)| deleted.iter().all(|(gone, _)| gone != partition));
+        }
+        left
+    }
+
     pub(crate) fn committed(&mut self, request: RequestId, asked_as: &Identity, codes: &[(Partition, ErrorCode)]) {
         let Some(at) = self.position(request) else { return };
         let verdict = if self.config.is_consumer() { errors::consumer_commit } else { errors::commit };
+        let codes = self.without_deleted(at, codes);
         let of = |wanted: fn(Verdict) -> bool| {
             codes.iter().find(|(_, error)| wanted(verdict(*error))).map(|(_, error)| *error)
         };
