@@ -11,8 +11,10 @@ from confluent_kafka import Consumer
 
 import rota
 from harness.peer import host_port
+from harness.raw import Connection
 from rota.conform.consumer import ConsumerWire
 from tests.clients.eventually import eventually
+from tests.server.messages import delete_topic, deleted
 
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
@@ -85,6 +87,20 @@ def test_the_session_of_a_member_without_a_connection_expires(
     eventually(lambda: server.faults.drop_connections() == 0, WITHIN_S, "no connection is open")
     clock.advance(SESSION_MS)
     assert server.explain(GROUP).state == "Empty"
+
+
+def test_a_topic_that_is_deleted_and_created_again_during_a_load_is_assigned(
+    server: rota.Server, members: Members
+) -> None:
+    members.join("m1")
+    server.faults.hold_loads()
+    server.move_partition(server.partition_of(GROUP), server.owner(server.partition_of(GROUP)))
+    with Connection(host_port(server.bootstrap_servers)) as connection:
+        assert deleted(connection.ask(delete_topic(TOPIC))) == 0
+    server.create_topic(TOPIC, partitions=3)
+    assert members.ask("m1", 2)["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
+    assert server.faults.release_loads() == 1
+    assert partitions(members.join("m1")) == 3
 
 
 def test_a_member_that_gives_nothing_up_keeps_its_session_until_its_rebalance_timeout(

@@ -276,12 +276,13 @@ impl Node {
         self.tell_group_configs();
         self.tell_group_configs_to(partition);
         self.on_partition(partition, &Event::Loaded { state: &[] });
-        self.tell_topics_to(partition);
-        self.shared.changes.notify();
+        // Deletions come first: a topic may have been created again since.
         if !deleted.is_empty() {
             let topics: Vec<&str> = deleted.iter().map(String::as_str).collect();
             self.on_partition(partition, &Event::TopicsDeleted { topics: &topics });
         }
+        self.tell_topics_to(partition);
+        self.shared.changes.notify();
         Ok(())
     }
 
