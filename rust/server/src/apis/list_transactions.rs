@@ -66,13 +66,24 @@ fn filter(states: &[StrBytes], producer_ids: &[ProducerId], min_age_ms: i64) -> 
 
 /// A pattern that matches a whole id. Errors: it cannot be read, or is too large to be compared with many ids.
 fn whole(pattern: &str) -> Result<Regex, ()> {
-    let whole = format!(r"\A(?:{pattern})\z");
-    RegexBuilder::new(&whole).size_limit(PROGRAM_MAX_BYTES).build().map_err(|_| ())
+    let compiled = |pattern: &str| RegexBuilder::new(pattern).size_limit(PROGRAM_MAX_BYTES).build().map_err(|_| ());
+    // By itself first: within the group below, `a)|(?:b` would be valid, and match more than whole ids.
+    compiled(pattern)?;
+    compiled(&format!(r"\A(?:{pattern})\z"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_is_one_that_matches_whole_ids() {
+        let matches = |pattern: &str, id: &str| whole(pattern).map(|whole| whole.is_match(id));
+        assert_eq!(matches("a|b", "b"), Ok(true));
+        assert_eq!(matches("a|b", "ab"), Ok(false));
+        assert_eq!(matches("a)|(?:b", "ab"), Err(()));
+        assert_eq!(matches("(", "("), Err(()));
+    }
 
     #[test]
     fn no_transaction_is_compared_with_a_state_or_an_id_twice() {
