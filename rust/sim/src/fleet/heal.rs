@@ -155,7 +155,9 @@ impl Fleet {
                 return Some(format!("{name} reads {partition}, which it does not want"));
             }
             if !self.topics.has(partition) {
-                if self.consumer_group(group).is_none() && self.is_forgotten(group, generation, partition) {
+                // An upgrade that raises no epoch tells no member either.
+                let is_of_now = self.consumer_group(group).is_none_or(|consumers| consumers.epoch() == generation);
+                if is_of_now && self.is_forgotten(group, generation, partition) {
                     continue;
                 }
                 return Some(format!("{name} reads {partition}, which does not exist"));
