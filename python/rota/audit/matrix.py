@@ -81,14 +81,14 @@ NEEDS_ALL_RECORDS = frozenset({"S4", "S17", "S29", "C1", "C3", "C4", "C5", "C7"}
 OF_NEWER = frozenset(identifier for identifier in MATRIX if identifier.startswith("C"))
 
 WHY_UNKNOWN = {
-    "S12": "whether every partition has an owner: no log has the number of partitions",
-    "S13": "assignors have their own tests",
-    "C2": "what a member still holds is known to its process only",
-    "C7": "a topic has the partitions that the records of its group show",
-    "C18": "no log has the time of the last change",
-    "C19": "no log has the time of the last change",
-    "C20": "no log has the time of the last change",
-    "S27": "what a member still holds is known to its process only",
-    "S32": "no log has the order of answers on a connection",
-    "L5": "only that it settles at all: no log says when the last perturbation was",
+    "S12": "whether every partition has an owner: no log contains the number of partitions",
+    "S13": "the tests of the assignors check it",
+    "C2": "only the member's process knows what it still holds",
+    "C7": "partitions that do not appear in the group's records",
+    "C18": "no log contains the time of the last change",
+    "C19": "no log contains the time of the last change",
+    "C20": "no log contains the time of the last change",
+    "S27": "only the member's process knows what it still holds",
+    "S32": "no log contains the order of answers on a connection",
+    "L5": "the time limit: no log contains the time of the last fault; the audit only checks that a group settles at all",
 }
