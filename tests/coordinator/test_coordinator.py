@@ -172,7 +172,7 @@ def test_a_projection_shows_members_pending_ids_and_timers() -> None:
     assert driver.coordinator.digest("nobody") is None
 
 
-def test_the_invariants_hold_in_every_state_of_a_groups_life() -> None:
+def test_the_invariants_hold_of_a_stable_group_and_after_its_last_member_left() -> None:
     driver, member_id = stable()
     driver.coordinator.check_invariants()
     driver.submit(rota.protocol.LeaveGroup("g", [member_id]))
