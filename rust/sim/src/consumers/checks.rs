@@ -292,7 +292,7 @@ fn c14_converted(taken: &Taken<'_>) -> Option<Holds> {
     if is_setback(taken) {
         return None;
     }
-    rules::converted(&classic, consumer, is_up, None, (&topic_id, &|_| true))
+    rules::converted(&classic, consumer, is_up, None, (&topic_id, &Some))
 }
 
 /// A resolution finds exactly the topics that match.

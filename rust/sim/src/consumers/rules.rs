@@ -314,13 +314,14 @@ pub fn is_unchanged(old: &ConsumerGroup, new: Option<&ConsumerGroup>) -> Holds {
 }
 
 /// C14: a conversion keeps epochs, members and what they own. The member that joins with it may get more already; what
-/// members own of topics that the coordinator does not know has no name in a classic group. `None`: there were no members.
+/// members own of topics that the coordinator does not know has no name in a classic group, which knows topics by name.
+/// `id_now` is the id that a topic of this name has now. `None`: there were no members.
 pub fn converted(
     classic: &Projection,
     consumer: &ConsumerGroup,
     is_up: bool,
     joins: Option<&str>,
-    (ids, is_known): (TopicIds<'_>, &dyn Fn(u128) -> bool),
+    (ids, id_now): (TopicIds<'_>, &dyn Fn(u128) -> Option<u128>),
 ) -> Option<Holds> {
     if classic.members.is_empty() || consumer.is_empty() {
         return None;
@@ -345,7 +346,7 @@ pub fn converted(
         let given = assigned(&member.assignment, ids);
         let part: Partitions = match &other.current {
             Some(current) if is_up => owned(current),
-            _ => other.target.iter().flatten().filter(|(topic, _)| is_known(*topic)).copied().collect(),
+            _ => other.target.iter().flatten().filter_map(|(topic, index)| Some((id_now(*topic)?, *index))).collect(),
         };
         if given != part && !(is_up && given.is_superset(&part)) {
             return Some(Err(format!("{} had {given:?}, and has {part:?}", member.member_id)));

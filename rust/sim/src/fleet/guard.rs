@@ -366,7 +366,7 @@ impl Fleet {
     }
 
     fn guard_group(&mut self, node: usize, partition: usize, watched: &Watched, effects: &Effects) {
-        let Fleet { nodes, shape, guards, waiting, now_ms, promises, .. } = self;
+        let Fleet { nodes, shape, guards, waiting, now_ms, promises, topics, .. } = self;
         let core = &nodes[node].cores[partition];
         if core.phase() != Phase::Active {
             return;
@@ -412,8 +412,9 @@ impl Fleet {
             };
             if let Some((classic, group, is_up, may)) = change {
                 if !watched.is_setback {
-                    let is_known = |topic: u128| is_known(scene.topics, topic);
-                    let converted = rules::converted(classic, group, is_up, joins, (&ids, &is_known));
+                    // The topic may have been deleted and created again since the records were written.
+                    let id_now = |id: u128| topics.name(id).and_then(|name| scene.topics.get(name)).map(|(id, _)| *id);
+                    let converted = rules::converted(classic, group, is_up, joins, (&ids, &id_now));
                     if converted.is_some() {
                         guard.check("C14", rules::ensure(may, || format!("{migration:?}, and the group changed over")));
                     }
