@@ -140,6 +140,16 @@ def test_an_offset_that_waits_is_committed_on_close_with_those_of_other_partitio
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_offset_that_waits_is_not_committed_after_one_of_the_application(protocol: Protocol) -> None:
+    group = loading(protocol)
+    group.reads(1_115, 3, partition=1)
+    effects = group.member.commit(1_120, 1, {("t", 0): Offset(9)})
+    assert committed(effects) == [{0: 9}]
+    effects = group.advance(3_000)
+    assert committed(effects) == [{1: 3}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_commit_in_flight_is_repeated_without_what_a_newer_one_has(protocol: Protocol) -> None:
     group = Group(protocol)
     group.reads(10, 5)

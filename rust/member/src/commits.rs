@@ -117,6 +117,9 @@ impl Member {
         if offsets.is_empty() {
             return self.tell(Notice::Committed { commit, result: Ok(()) });
         }
+        if self.commits.is_preparing() {
+            self.commits.supersede(&offsets.iter().cloned().collect());
+        }
         self.add(Origin::Application(commit), What::Commit(offsets), self.config.api_timeout_ms);
     }
 
