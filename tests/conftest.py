@@ -27,9 +27,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 LEFT = "processes_left"
 TESTS = Path(__file__).parent
 # Tests of all other folders wait for other programs in real time, which a busy machine can starve. In CI each has
-# one second try, on record; more second tries than this fail the run.
+# one second try, on record; more second tries than this fail the run. A machine that stands still for some seconds
+# starves a test of each of the four workers at once: one such moment must not fail the run, two do.
 ALONE = {"assign", "checks", "coordinator", "protocol", "wire"}
-SECOND_TRIES_MAX = 3
+SECOND_TRIES_MAX = 6
 
 
 def pytest_configure(config: pytest.Config) -> None:
