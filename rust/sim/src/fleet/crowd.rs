@@ -49,6 +49,11 @@ impl Crowd {
         }
     }
 
+    /// Removes the ids of a group that has become a consumer group, which does not remember any.
+    pub fn upgraded(&mut self, group: usize) {
+        self.pending.retain(|(_, of), _| *of != group);
+    }
+
     /// Removes a deleted group with its ids.
     pub fn deleted(&mut self, group: usize) {
         self.pending.retain(|(_, of), _| *of != group);

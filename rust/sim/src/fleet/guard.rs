@@ -40,6 +40,8 @@ pub struct Guard {
     /// The generation with which the group became a classic one without a rebalance, and when: its leader does not know
     /// that it leads.
     pub unled: Option<(i32, u64)>,
+    /// The epoch with which the group became a consumer one, if that raised none.
+    pub upgraded: Option<i32>,
     /// Members that do not know their assignment: the answer that had it was lost after the answer to a later request. Such a
     /// member knows of no failure, and does not ask.
     pub unheard: BTreeSet<String>,
@@ -82,6 +84,7 @@ impl Guard {
             since: BTreeMap::new(),
             expected: BTreeMap::new(),
             unled: None,
+            upgraded: None,
             unheard: BTreeSet::new(),
             targets: 0,
             looked: BTreeMap::new(),
@@ -133,6 +136,7 @@ impl Guard {
     /// The group starts again.
     pub fn deleted(&mut self) {
         self.unled = None;
+        self.upgraded = None;
         self.unheard.clear();
     }
 
@@ -366,7 +370,7 @@ impl Fleet {
     }
 
     fn guard_group(&mut self, node: usize, partition: usize, watched: &Watched, effects: &Effects) {
-        let Fleet { nodes, shape, guards, waiting, now_ms, promises, topics, .. } = self;
+        let Fleet { nodes, shape, guards, waiting, now_ms, promises, topics, crowd, .. } = self;
         let core = &nodes[node].cores[partition];
         if core.phase() != Phase::Active {
             return;
@@ -421,6 +425,10 @@ impl Fleet {
                     guard.check("C14", converted);
                 }
                 promises.converted(watched.group);
+                if is_up {
+                    crowd.upgraded(watched.group);
+                    guard.upgraded = (group.epoch() == classic.generation).then_some(group.epoch());
+                }
                 if !is_up && classic.state == rota_core::State::Stable {
                     guard.unled = Some((classic.generation, *now_ms));
                 }

@@ -149,15 +149,20 @@ impl Fleet {
                 wanted.extend((0..known.partitions).map(|index| (Partition::new(topic.clone(), index), 0)));
             }
         }
+        let (id, consumers) = (&self.shape.groups[group].id, self.consumer_group(group));
         for Held { partition, process: (seat, _), generation, topic_id } in ledger.held() {
             let name = self.seats[seat].name();
             if !self.wants(seat, &partition.topic) {
                 return Some(format!("{name} reads {partition}, which it does not want"));
             }
             if !self.topics.has(partition) {
-                // An upgrade that raises no epoch tells no member either.
-                let is_of_now = self.consumer_group(group).is_none_or(|consumers| consumers.epoch() == generation);
-                if is_of_now && self.is_forgotten(group, generation, partition) {
+                // An upgrade takes over what the leader assigned. If it raises no epoch, nobody hears of it.
+                let was_taken_over = self.guards[group].upgraded == Some(generation);
+                let may_remain = match consumers {
+                    Some(consumers) => was_taken_over && consumers.epoch() == generation,
+                    None => was_taken_over || self.is_forgotten(group, generation, partition),
+                };
+                if may_remain {
                     continue;
                 }
                 return Some(format!("{name} reads {partition}, which does not exist"));
@@ -167,8 +172,6 @@ impl Fleet {
             }
             *wanted.entry(partition.clone()).or_default() += 1;
         }
-        let id = &self.shape.groups[group].id;
-        let consumers = self.consumer_group(group);
         if let Some(state) = consumers.map(ConsumerGroup::state).filter(|state| *state != GroupState::Stable)
             && !wanted.is_empty()
         {
