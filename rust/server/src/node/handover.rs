@@ -241,6 +241,8 @@ impl Node {
     /// be loaded.
     pub fn end_loading(&mut self, load: PartialLoad, result: Result<(), Unreadable>) -> Result<(), ServerError> {
         let (partition, epoch) = (load.coordinator.partition(), load.coordinator.epoch());
+        // What `install` passes on must not be older than the deletions.
+        self.catch_up();
         let Entry::Occupied(loading) = self.loading.entry(partition) else { return Ok(()) };
         if loading.get().epoch != epoch {
             return Ok(());
@@ -317,6 +319,10 @@ mod tests {
         task::{Context, Waker},
     };
 
+    use kafka_protocol::{
+        messages::{DeleteTopicsRequest, TopicName},
+        protocol::StrBytes,
+    };
     use rota_core::{
         error::ErrorCode,
         request::{CommitPartition, CommitTopic, OffsetCommit, Request},
@@ -564,6 +570,23 @@ mod tests {
         }
         assert_eq!(new.offset_count(), 0, "the topic has gone");
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
+    }
+
+    #[test]
+    fn a_topic_that_is_deleted_just_before_a_load_ends_is_not_told() {
+        let (shared, mut new, _) = taken_over();
+        let (topics, random) = new.topics_mut();
+        topics.create("t", 1, random).unwrap();
+        new.catch_up();
+        let loaded = loaded_by_threads(&shared, &mut new);
+        let named = DeleteTopicsRequest::default().with_topic_names(vec![TopicName(StrBytes::from_static_str("t"))]);
+        new.topics_mut().0.delete_topics(&named, 5);
+        new.topics_deleted(&["t"]);
+        assert!(new.known_topics.contains_key("t"), "nothing has looked since");
+        for (load, result) in loaded {
+            new.end_loading(load, result).unwrap();
+        }
+        assert!(!new.known_topics.contains_key("t"));
     }
 
     #[test]
