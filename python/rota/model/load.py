@@ -28,7 +28,8 @@ def replay(s: State, record: Record) -> State:
     if record.value is None:
         return fold_tombstone(s, record.group_id)
     before = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
-    return put(s, _loaded_group(before, record.value))
+    # Records of a consumer group before this one are of an upgrade that was stored, and reported as failed.
+    return put(consumer.forget(s, record.group_id), _loaded_group(before, record.value))
 
 
 def _loaded_group(before: Group, value: GroupValue) -> Group:

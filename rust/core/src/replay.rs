@@ -42,8 +42,10 @@ impl Coordinator {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
     }
 
-    /// Replaces a group with a group record, except for its offsets.
+    /// Replaces a group with a group record, except for its offsets. Records of a consumer group before it are of an
+    /// upgrade that was stored, and reported as failed.
     fn replay_group(&mut self, group_id: &Arc<str>, value: &GroupValue) {
+        self.consumer_groups.remove(group_id);
         let handle = self.reset_group(group_id);
         let group = &mut self.groups[handle];
         group.generation = value.generation;

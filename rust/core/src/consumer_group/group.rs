@@ -395,6 +395,17 @@ impl ConsumerGroup {
         }
     }
 
+    /// Whether a member subscribes to one of these topics, by name or by pattern.
+    pub fn subscribes_to_any(&self, is_one: &dyn Fn(&str) -> bool) -> bool {
+        let mut before: Option<&SubscriptionValue> = None;
+        self.members().any(|(_, _, subscription)| {
+            // Most members subscribe to what the one before them does.
+            let is_new = before.is_none_or(|before| !self.subscribed(before).eq(self.subscribed(subscription)));
+            before = Some(subscription);
+            is_new && self.subscribed(subscription).any(|name| is_one(name))
+        })
+    }
+
     /// The names of the topics that members subscribe to, by name or by pattern.
     pub fn topic_names(&self) -> BTreeSet<Arc<str>> {
         let mut names = BTreeSet::new();
@@ -514,6 +525,13 @@ impl ConsumerGroup {
         }
         for pattern in self.unused_patterns() {
             self.patterns.remove(&pattern);
+        }
+        // INVARIANT: C1, also for records of a batch that was stored, and reported as failed.
+        for (id, member) in &mut self.members {
+            if let Some(current) = &mut member.current {
+                current.assigned.retain(|partition, _| self.owners.get(partition) == Some(id));
+                current.pending.retain(|partition, _| self.owners.get(partition) == Some(id));
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Coordinator {
 
     fn expire_metadata(&mut self, is_concerned: &dyn Fn(&str) -> bool) {
         for group in self.consumer_groups.values_mut() {
-            if group.topic_names().iter().any(|name| is_concerned(name)) {
+            if group.subscribes_to_any(is_concerned) {
                 group.metadata_until_ms = 0;
             }
         }
@@ -82,6 +82,8 @@ impl Coordinator {
         group.apply(record);
         if group.is_gone() {
             self.consumer_groups.remove(group_id);
+            // Offsets that were replayed, and deleted before the group, left one.
+            self.drop_empty_shell(group_id);
         }
     }
 

@@ -24,6 +24,17 @@ fn nothing_is_left_of_a_group_that_was_deleted_with_its_offsets() {
     assert!(g.coordinator.group_ids().is_empty());
 }
 
+#[test]
+fn a_group_that_was_deleted_with_its_offsets_is_not_loaded() {
+    let mut g = Scene::new(settings(0));
+    g.send(&join("m1", FOO));
+    assert_eq!(commit(&mut g, 9, "m1", 2), "0");
+    g.send(&beat("m1", -1));
+    assert_eq!(g.ask(DELETION), "0");
+    let g = Scene::from_log(settings(0), &g.log());
+    assert!(g.coordinator.group_ids().is_empty());
+}
+
 /// A classic group that no member has joined yet, as the log has it.
 fn without_type() -> Record {
     let mut record = classic_group(&[]);

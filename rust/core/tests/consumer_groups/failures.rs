@@ -2,7 +2,11 @@
 
 use rota_core::ErrorCode;
 
-use crate::scene::{Scene, beat, join, settings};
+use crate::{
+    classic::{PAIR, heartbeat, scene},
+    offsets::commit,
+    scene::{Scene, beat, join, settings},
+};
 
 const FOO: &[&str] = &["foo"];
 
@@ -33,6 +37,30 @@ fn a_failed_append_leaves_the_group_as_it_was() {
     assert_eq!(g.state(), before);
     assert_eq!(g.send(&beat("m2", 3)), "25 Member m2 is not a member of group g.");
     g.coordinator.check_invariants().unwrap();
+}
+
+#[test]
+fn of_two_members_that_the_log_gives_one_partition_the_later_has_it() {
+    let mut g = Scene::new(settings(0));
+    g.begin(&join("m1", FOO));
+    g.fail(ErrorCode::NotEnoughReplicas);
+    assert_eq!(g.send(&join("m2", FOO)), "2 [foo:012345]");
+    // The log has the records of the failed append, too.
+    let mut g = Scene::from_log(settings(0), &g.log());
+    g.coordinator.check_invariants().unwrap();
+    assert_eq!(g.send(&join("m1", FOO)), "2 []");
+    assert_eq!(g.send(&beat("m2", 2)), "2 -");
+}
+
+#[test]
+fn a_generation_after_an_upgrade_that_was_stored_and_reported_as_failed_is_loaded() {
+    let mut g = scene(settings(0), PAIR);
+    g.begin(&join("m1", FOO));
+    g.fail(ErrorCode::NotEnoughReplicas);
+    assert_eq!(commit(&mut g, 9, "A", 2), "0", "the record of the classic group is written again with it");
+    let mut g = Scene::from_log(settings(0), &g.log());
+    assert_eq!(g.state(), "none", "it is a classic group");
+    assert_eq!((heartbeat(&mut g, "A", None, 2), heartbeat(&mut g, "B", None, 2)), ("0".to_owned(), "0".to_owned()));
 }
 
 #[test]
