@@ -90,5 +90,5 @@ WHY_UNKNOWN = {
     "C20": "no log contains the time of the last change",
     "S27": "only the member's process knows what it still holds",
     "S32": "no log contains the order of answers on a connection",
-    "L5": "the time limit: no log contains the time of the last fault; the audit only checks that a group settles at all",
+    "L5": "the time limit: no log contains the time of the last fault. The audit checks that a group settles",
 }
