@@ -345,9 +345,12 @@ class Member:
         """Run the timers that are due at `now_ms`."""
         return self._effects(self._machine.advance(now_ms))
 
-    def close(self, now_ms: int) -> list[Effect]:
-        """Commit, give up all partitions and leave. The last effect is `Closed`."""
-        return self._effects(self._machine.close(now_ms))
+    def close(self, now_ms: int, commit_timeout_ms: int | None = None) -> list[Effect]:
+        """Commit, give up all partitions and leave. The last effect is `Closed`.
+
+        The last commit may take `commit_timeout_ms`, by default `api_timeout_ms` of the settings.
+        """
+        return self._effects(self._machine.close(now_ms, commit_timeout_ms))
 
     def rejoin(self, now_ms: int, reason: str) -> list[Effect]:
         """Join again although nothing has changed. In the newer protocol only the coordinator can rebalance."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 import rota
-from rota.member import Assign, Effect, MemberSettings, Offset, Partition, Revoke, Send
+from rota.member import Assign, Committed, Effect, Failed, MemberSettings, Offset, Partition, Revoke, Send
 from rota.protocol import ErrorCode
 
 from .test_machine import COORDINATOR, assigned, joined
@@ -202,7 +202,7 @@ def test_a_rebalance_waits_for_a_commit_in_flight_as_long_as_a_rebalance_may_tak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("is_in_flight", [False, True])
 def test_a_rebalance_does_not_repeat_the_commit_of_a_deleted_topic(protocol: Protocol, is_in_flight: bool) -> None:
-    """Kafka's classic consumer does, up to `max.poll.interval.ms` (KAFKA-20959); its newer one does not (KAFKA-16224)."""
+    """Kafka's classic consumer does, for `max.poll.interval.ms` (KAFKA-20959); its newer one does not (KAFKA-16224)."""
     group = Group(protocol)
     group.advance(900)
     group.reads(910, 5)
@@ -229,7 +229,9 @@ def test_a_rebalance_repeats_a_commit_without_deleted_topics(protocol: Protocol)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_commit_of_the_interval_is_repeated_for_a_topic_that_the_coordinator_does_not_know(protocol: Protocol) -> None:
+def test_a_commit_of_the_interval_is_repeated_for_a_topic_that_is_not_known(
+    protocol: Protocol,
+) -> None:
     group = Group(protocol)
     group.reads(10, 5)
     [commit] = sent(group.advance(1_100), "OffsetCommit")
@@ -256,3 +258,91 @@ def test_what_the_commit_of_a_reconciliation_did_not_store_is_committed_if_the_m
     [commit] = sent(group.rebalances(920, range(1)), "OffsetCommit")
     assert revoked(group.answers(930, commit, ErrorCode.UNKNOWN_SERVER_ERROR)) == [("t", 1)]
     assert committed(group.advance(2_000)) == [{0: 5}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_of_the_application_waits_for_an_earlier_one_that_is_repeated(protocol: Protocol) -> None:
+    group = Group(protocol)
+    [first] = sent(group.member.commit(10, 1, {("t", 0): Offset(5)}), "OffsetCommit")
+    assert not group.answers(20, first, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not sent(group.member.commit(30, 2, {("t", 0): Offset(9)}), "OffsetCommit")
+    assert committed(group.member.commit(30, 3, {("t", 1): Offset(3)})) == [{1: 3}], "it shares no partition"
+    [again] = sent(group.advance(500), "OffsetCommit")
+    effects = group.answers(510, again)
+    assert [effect.commit for effect in effects if isinstance(effect, Committed)] == [1]
+    assert committed(effects) == [{0: 9}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_automatic_commit_waits_for_one_of_the_application_that_is_repeated(protocol: Protocol) -> None:
+    group = Group(protocol)
+    [commit] = sent(group.member.commit(990, 1, {("t", 0): Offset(5)}), "OffsetCommit")
+    assert not group.answers(995, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    group.reads(996, 7)
+    effects = group.advance(2_000)
+    assert committed(effects) == [{0: 5}]
+    [commit] = sent(effects, "OffsetCommit")
+    assert committed(group.answers(2_010, commit)) == [{0: 7}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_interval_does_not_commit_what_the_application_has_passed(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.member.commit(20, 1, {("t", 0): Offset(9)}), "OffsetCommit")
+    group.answers(30, commit)
+    assert not sent(group.advance(1_100), "OffsetCommit")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_partition_that_fails_does_not_hold_up_the_positions_of_others(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    group.reads(10, 3, partition=1)
+    [commit] = sent(group.advance(1_100), "OffsetCommit")
+    deleted = {1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert not group.answers(1_110, commit, others=deleted)
+    effects = group.advance(1_300)
+    assert committed(effects) == [{1: 3}], "what is stored is not committed again"
+    [commit] = sent(effects, "OffsetCommit")
+    group.reads(1_305, 8)
+    assert not group.answers(1_310, commit, others=deleted)
+    assert committed(group.advance(1_500)) == [{0: 8, 1: 3}], "it does not wait for the interval"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_close_does_not_wait_for_the_commit_of_a_deleted_topic(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.member.close(20), "OffsetCommit")
+    assert revoked(group.answers(30, commit, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == [("t", 0), ("t", 1)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_close_leaves_when_the_time_for_its_commit_is_over(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.member.close(20, commit_timeout_ms=500), "OffsetCommit")
+    assert not group.answers(30, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not revoked(group.advance(400))
+    assert revoked(group.advance(520)) == [("t", 0), ("t", 1)]
+
+
+def test_a_static_member_that_a_commit_finds_fenced_says_so() -> None:
+    group = Group("classic", instance_id="i")
+    group.reads(10, 5)
+    [commit] = sent(group.advance(1_100), "OffsetCommit")
+    [failed] = [e for e in group.answers(1_110, commit, ErrorCode.FENCED_INSTANCE_ID) if isinstance(e, Failed)]
+    assert failed.error.error == ErrorCode.FENCED_INSTANCE_ID
+    assert not sent(group.advance(60_000), "JoinGroup"), "it would throw out the other process"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_member_that_unsubscribes_commits_as_itself_until_it_leaves(protocol: Protocol) -> None:
+    group = Group(protocol)
+    assert revoked(group.member.unsubscribe(10)) == [("t", 0), ("t", 1)]
+    [commit] = sent(group.member.commit(20, 1, {("t", 0): Offset(5)}), "OffsetCommit")
+    assert commit.fields["member_id"] != ""
+    group.answers(30, commit)
+    leave = "ConsumerGroupHeartbeat" if group.is_consumer else "LeaveGroup"
+    assert len(sent(group.member.done(40), leave)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -232,6 +232,66 @@ async def test_after_a_close_nothing_waits() -> None:
             assert refused.value.kind == "Closed"
         for _ in range(2):
             assert not [change async for change in member.assignments()]
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[tuple[str, list[int]]]:
+    """A broker that answers nothing, and how many connections it has had."""
+    count = [0]
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        count[0] += 1
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"{host}:{port}", count
+
+
+async def test_a_member_whose_close_timed_out_connects_no_more(silent: tuple[str, list[int]]) -> None:
+    bootstrap, count = silent
+    member = GroupMember(bootstrap, "g", ["t"], auto_commit_interval_ms=100, close_timeout_ms=100, retry_backoff_ms=1)
+    await member.start()
+    listening = asyncio.create_task(anext(member.assignments(), None))
+    commit = asyncio.create_task(member.commit({("t", 0): 1}))
+    async with asyncio.timeout(WITHIN_S):
+        await member.close()
+        assert await listening is None
+        with pytest.raises(rota.MemberError, match="closed"):
+            await commit
+    driver, before = member._driver, count[0]
+    assert driver is not None
+    driver.take(member.member.advance(driver.now_ms() + 100_000))
+    assert (driver._timer, driver._connections, count[0]) == (None, {}, before)
+
+
+async def test_a_close_that_is_cancelled_ends_the_iteration(silent: tuple[str, list[int]]) -> None:
+    member = GroupMember(silent[0], "g", ["t"], close_timeout_ms=60_000)
+    await member.start()
+    fetch = asyncio.create_task(member.committed([("t", 0)]))
+    listening = asyncio.create_task(anext(member.assignments(), None))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(member.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    async with asyncio.timeout(WITHIN_S):
+        assert await listening is None
+        with pytest.raises(rota.MemberError, match="closed"):
+            await fetch
+
+
+async def test_an_iteration_that_is_cancelled_begins_the_time_without_a_poll(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 1)
+    async with GroupMember(bootstrap, group, [group], max_poll_interval_ms=6_000, **QUICK) as member:
+        assert (await anext(member.assignments())).kind == "assigned"
+        listening = asyncio.create_task(anext(member.assignments()))
+        await asyncio.sleep(0)
+        listening.cancel()
+        async with asyncio.timeout(WITHIN_S):
+            while member.member.state == "Stable":
+                await asyncio.sleep(0.05)
 
 
 async def test_a_commit_that_is_refused_leaves_no_call_behind() -> None:

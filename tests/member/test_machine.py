@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import rota
-from rota.member import Assign, Closed, Committed, Effect, Failed, Fetched, MemberSettings, Offset, Revoke, Send
+from rota.member import Assign, Closed, Committed, Effect, Failed, Fetched, Lose, MemberSettings, Offset, Revoke, Send
+from rota.protocol import ErrorCode
 
 NODE = (0, "127.0.0.1", 9092)
 COORDINATOR = {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 9092}
@@ -80,6 +81,51 @@ def test_a_subscription_that_is_the_same_again_needs_no_other_join() -> None:
     member.answered(0, 1, "JoinGroup", joined())
     member.answered(0, 2, "SyncGroup", assigned(("t", [0])))
     assert not sends(member.done(0))
+
+
+def test_a_member_whose_plan_failed_leaves_when_it_closes() -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    member.answered(0, 1, "JoinGroup", joined())
+    [failed] = member.answered(0, 2, "SyncGroup", {"error_code": 0, "assignment": b"?"})
+    assert isinstance(failed, Failed)
+    [(api, fields)] = sends(member.close(1))
+    assert (api, fields["members"][0]["member_id"]) == ("LeaveGroup", "me")
+
+
+def test_a_member_that_left_while_it_let_partitions_go_takes_nothing_over() -> None:
+    member = rota.Member("readers", MemberSettings(strategies=["cooperative-sticky"], max_poll_interval_ms=10_000))
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    cooperative = joined() | {"protocol_name": "cooperative-sticky"}
+    member.answered(0, 1, "JoinGroup", cooperative)
+    member.answered(0, 2, "SyncGroup", assigned(("t", [0, 1])))
+    member.done(0)
+    member.rejoin(10, "a test")
+    member.answered(10, 3, "JoinGroup", cooperative | {"generation": 2})
+    assert member.answered(10, 4, "SyncGroup", assigned(("t", [1, 2]))) == [Revoke([("t", 0)])]
+    member.busy(10)
+    assert [api for api, _ in sends(member.advance(10_011))] == ["LeaveGroup"]
+    assert not [effect for effect in member.done(10_020) if isinstance(effect, Assign)]
+    lost = [effect for effect in member.poll(10_030) if isinstance(effect, Lose)]
+    assert lost == [Lose([("t", 1)])]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_leader_whose_topic_is_refused_raises(error: ErrorCode) -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    subscription = rota.protocol.encode_subscription(rota.protocol.Subscription(["t"]))
+    me = {"member_id": "me", "group_instance_id": None, "metadata": subscription}
+    leader = joined(leader="me") | {"members": [me]}
+    [(api, _)] = sends(member.answered(0, 1, "JoinGroup", leader))
+    assert api == "Metadata"
+    topics = [{"error_code": int(error), "name": "t", "partitions": []}]
+    effects = member.answered(0, 2, "Metadata", {"brokers": [], "topics": topics})
+    [failed] = [effect for effect in effects if isinstance(effect, Failed)]
+    assert (failed.error.kind, failed.error.error) == ("Topics", error)
 
 
 def test_the_next_deadline_is_the_next_heartbeat() -> None:

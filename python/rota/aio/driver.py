@@ -35,6 +35,7 @@ class Driver:
         self._security = security
         self._connections: dict[Node | None, Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._loop = asyncio.get_running_loop()
 
     def now_ms(self) -> int:
@@ -42,7 +43,9 @@ class Driver:
         return int(self._loop.time() * 1_000)
 
     def take(self, effects: list[Effect]) -> None:
-        """Execute effects and schedule the next call of the member."""
+        """Execute effects and schedule the next call of the member. Without an effect after `close`."""
+        if self._is_closed:
+            return
         for effect in effects:
             if isinstance(effect, Send):
                 self._send(effect)
@@ -54,6 +57,7 @@ class Driver:
 
     def close(self) -> None:
         """Close all connections."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for connection in self._connections.values():

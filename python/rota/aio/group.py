@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -163,8 +164,11 @@ class GroupMember:
         while not (self._is_closed and self._news.empty()):
             self._settle()
             self._do(self._member.poll)
-            notice = await self._news.get()
-            self._do(self._member.busy)
+            try:
+                notice = await self._news.get()
+            finally:
+                # Also of a task that is cancelled: the time until its next turn counts.
+                self._do(self._member.busy)
             match notice:
                 case Closed():
                     return
@@ -207,13 +211,15 @@ class GroupMember:
         self._settle()
         for notice in [self._news.get_nowait() for _ in range(self._news.qsize())]:
             self._excuse(notice)
-        self._do(self._member.close)
+        # The other half is for what follows the last commit.
+        self._do(self._member.close, self._close_timeout_ms // 2)
         try:
-            await asyncio.wait_for(self._over.wait(), self._close_timeout_ms / 1_000)
-        except TimeoutError:
-            self._news.put_nowait(Closed())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), self._close_timeout_ms / 1_000)
         finally:
             self._is_closed = True
+            if not self._over.is_set():
+                self._news.put_nowait(Closed())
             driver.close()
             for call in list(self._calls):
                 self._end_call(call, None, _closed())

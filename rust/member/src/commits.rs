@@ -51,6 +51,8 @@ struct Work {
     was_held: bool,
     /// Whether its epoch was stale, so that it waits for the next heartbeat.
     is_stale: bool,
+    /// Whether it waits for an earlier commit of the application that shares a partition.
+    is_behind: bool,
     last: Option<ErrorCode>,
 }
 
@@ -97,6 +99,28 @@ impl Commits {
             }
         }
     }
+
+    /// Puts commits behind earlier ones of the application that share a partition: those may be repeated, and would
+    /// overwrite the later ones.
+    fn put_in_order(&mut self) {
+        let mut earlier = BTreeSet::new();
+        for Work { who, what, is_behind, .. } in &mut self.works {
+            let What::Commit(offsets) = &*what else { continue };
+            *is_behind = offsets.iter().any(|(partition, _)| earlier.contains(partition));
+            if !who.is_automatic() {
+                earlier.extend(offsets.iter().map(|(partition, _)| partition));
+            }
+        }
+    }
+
+    /// Drops positions that the application has committed itself.
+    fn forget_consumed(&mut self, committed: &[(Partition, Offset)]) {
+        for (partition, newer) in committed {
+            if self.consumed.get(partition).is_some_and(|position| position.offset <= newer.offset) {
+                self.consumed.remove(partition);
+            }
+        }
+    }
 }
 
 impl Member {
@@ -120,6 +144,7 @@ impl Member {
         if self.commits.is_preparing() {
             self.commits.supersede(&offsets.iter().cloned().collect());
         }
+        self.commits.forget_consumed(&offsets);
         self.add(Origin::Application(commit), What::Commit(offsets), self.config.api_timeout_ms);
     }
 
@@ -141,6 +166,7 @@ impl Member {
             retry_at_ms: self.now_ms,
             request: None,
             is_stale: false,
+            is_behind: false,
             last: None,
         });
     }
@@ -148,7 +174,12 @@ impl Member {
     /// Whether the coordinator would take a commit.
     fn may_commit(&self) -> bool {
         let is_in = if self.config.is_consumer() { self.has_epoch() } else { self.state == State::Stable };
-        is_in || !self.subscription.is_group()
+        is_in || !self.is_of_group()
+    }
+
+    /// Whether the member commits as part of its group. One that has unsubscribed does until it leaves.
+    fn is_of_group(&self) -> bool {
+        self.subscription.is_group() || self.leaving.is_leaving() && self.generation() != -1
     }
 
     /// Commits the consumed positions. The commit takes over what earlier automatic ones have not sent: their repetition
@@ -190,8 +221,11 @@ impl Member {
     }
 
     /// Commits before the member closes.
-    pub(crate) fn commit_before_close(&mut self) {
-        self.commit_consumed(Origin::Close, self.config.api_timeout_ms);
+    pub(crate) fn commit_before_close(&mut self, timeout_ms: u32) {
+        self.commit_consumed(Origin::Close, timeout_ms);
+        for work in self.commits.works.iter_mut().filter(|work| work.who.is_automatic()) {
+            work.who = Origin::Close;
+        }
     }
 
     fn commits_by_clock(&self) -> bool {
@@ -204,7 +238,7 @@ impl Member {
 
     pub(crate) fn next_commit(&self) -> Option<u64> {
         let known = self.coordinator().is_some();
-        let idle = self.commits.works.iter().filter(|work| work.request.is_none() && !work.is_stale);
+        let idle = self.commits.works.iter().filter(|work| work.request.is_none() && !work.is_stale && !work.is_behind);
         let retry = idle.filter(|_| known).map(|work| work.retry_at_ms).min();
         let deadline = self.commits.works.iter().map(|work| work.deadline_ms).min();
         let due = self.commits_by_clock().then_some(self.commits.due_ms);
@@ -230,10 +264,11 @@ impl Member {
             {
                 self.end(at, Err(failure));
             } else {
-                self.send_work(at);
                 at += 1;
             }
         }
+        self.commits.put_in_order();
+        (0..self.commits.works.len()).for_each(|at| self.send_work(at));
     }
 
     /// Returns the failure of a request that the group would refuse, because the member is not part of it now.
@@ -256,12 +291,12 @@ impl Member {
 
     fn send_work(&mut self, at: usize) {
         let work = &self.commits.works[at];
-        if work.request.is_some() || work.is_stale || work.retry_at_ms > self.now_ms {
+        if work.request.is_some() || work.is_stale || work.is_behind || work.retry_at_ms > self.now_ms {
             return;
         }
         let group_id = self.config.group_id.clone();
         // A manual assignment commits without a member id.
-        let identity = if self.subscription.is_group() { self.identity.clone() } else { Identity::nobody() };
+        let identity = if self.is_of_group() { self.identity.clone() } else { Identity::nobody() };
         let (purpose, body) = match &work.what {
             What::Commit(offsets) => (
                 Purpose::Commit,
@@ -269,7 +304,7 @@ impl Member {
                     group_id,
                     generation: identity.generation,
                     member_id: identity.member_id,
-                    instance_id: self.config.instance_id.clone().filter(|_| self.subscription.is_group()),
+                    instance_id: self.config.instance_id.clone().filter(|_| self.is_of_group()),
                     offsets: offsets.clone(),
                 },
             ),
@@ -287,15 +322,19 @@ impl Member {
         self.commits.works.iter().position(|work| work.request == Some(request))
     }
 
-    /// Retries a request after the backoff.
+    /// Retries a request after the backoff. A commit of the interval ends instead, and the next one, with the positions
+    /// of then, comes after the backoff.
     pub(crate) fn retry_commit(&mut self, request: RequestId, last: Option<ErrorCode>) {
         let wait_ms = self.spread(u64::from(self.config.retry_backoff_ms));
-        if let Some(at) = self.position(request) {
-            let work = &mut self.commits.works[at];
-            work.request = None;
-            work.last = last.or(work.last);
-            work.retry_at_ms = self.now_ms + wait_ms;
+        let Some(at) = self.position(request) else { return };
+        let work = &mut self.commits.works[at];
+        if work.who == Origin::Clock && !work.is_stale {
+            self.commits.due_ms = self.commits.due_ms.min(self.now_ms + wait_ms);
+            return self.end(at, Err(Failure::CommitFailed));
         }
+        work.request = None;
+        work.last = last.or(work.last);
+        work.retry_at_ms = self.now_ms + wait_ms;
     }
 
     /// Retries a request after the next heartbeat.
@@ -317,22 +356,28 @@ impl Member {
         }
     }
 
-    /// Takes deleted topics out of a commit that a rebalance waits for, and out of its answer. Retries for a topic that
-    /// does not come back would hold up the rebalance (KAFKA-16224, KAFKA-20959).
-    fn without_deleted(&mut self, at: usize, codes: &[(Partition, ErrorCode)]) -> Vec<(Partition, ErrorCode)> {
+    /// Takes out of an automatic commit what is stored, and out of one that a rebalance or a close waits for, and out of
+    /// its answer, deleted topics. Retries for a topic that does not come back would hold them up (KAFKA-16224,
+    /// KAFKA-20959).
+    fn without_settled(&mut self, at: usize, codes: &[(Partition, ErrorCode)]) -> Vec<(Partition, ErrorCode)> {
         let work = &mut self.commits.works[at];
-        let is_deleted = |error| work.who == Origin::Rebalance && error == ErrorCode::UnknownTopicOrPartition;
-        let (deleted, left): (Vec<_>, Vec<_>) = codes.iter().cloned().partition(|(_, error)| is_deleted(*error));
-        if let What::Commit(offsets) = &mut work.what {
-            offsets.retain(|(partition, _)| deleted.iter().all(|(gone, _)| gone != partition));
+        let is_awaited = matches!(work.who, Origin::Rebalance | Origin::Close);
+        let is_deleted = |error| is_awaited && error == ErrorCode::UnknownTopicOrPartition;
+        if let What::Commit(offsets) = &mut work.what
+            && work.who.is_automatic()
+        {
+            let is_settled = |error| error == ErrorCode::None || is_deleted(error);
+            let settled = codes.iter().filter(|(_, error)| is_settled(*error)).map(|(partition, _)| partition);
+            let settled: BTreeSet<&Partition> = settled.collect();
+            offsets.retain(|(partition, _)| !settled.contains(partition));
         }
-        left
+        codes.iter().filter(|(_, error)| !is_deleted(*error)).cloned().collect()
     }
 
     pub(crate) fn committed(&mut self, request: RequestId, asked_as: &Identity, codes: &[(Partition, ErrorCode)]) {
         let Some(at) = self.position(request) else { return };
         let verdict = if self.config.is_consumer() { errors::consumer_commit } else { errors::commit };
-        let codes = self.without_deleted(at, codes);
+        let codes = self.without_settled(at, codes);
         let of = |wanted: fn(Verdict) -> bool| {
             codes.iter().find(|(_, error)| wanted(verdict(*error))).map(|(_, error)| *error)
         };
@@ -367,8 +412,10 @@ impl Member {
                 Failure::CommitFailed
             }
             Verdict::Fenced if same => {
+                let failure = Failure::Answer { api: "OffsetCommit", error };
                 self.reset("another process has the instance id");
-                Failure::Answer { api: "OffsetCommit", error }
+                self.raise(failure.clone());
+                failure
             }
             Verdict::ResetFull | Verdict::ResetSoft | Verdict::Fenced => passed,
             Verdict::Rejoin => {

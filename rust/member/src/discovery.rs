@@ -184,7 +184,7 @@ impl Member {
         self.topics.retry_at_ms = self.now_ms + wait_ms;
     }
 
-    pub(crate) fn learned(&mut self, topics: BTreeMap<Arc<str>, TopicMetadata>) {
+    pub(crate) fn learned(&mut self, topics: BTreeMap<Arc<str>, TopicMetadata>, refused: &[(Arc<str>, ErrorCode)]) {
         let before = self.subscribed_topics();
         self.topics.known = topics;
         self.topics.since_ms = (self.topics.asked_for == self.topics.wish).then_some(self.now_ms);
@@ -193,6 +193,13 @@ impl Member {
             self.rejoin("topics that match the subscription came or went");
         } else if self.round.leads() && self.topics.is_plan_old() {
             self.rejoin("the partitions of a topic changed");
+        }
+        // Not the topics of other members that this one plans for.
+        let is_own = |topic: &Arc<str>| matches!(&self.subscription, Subscription::Topics(own) if own.contains(topic));
+        if let Some((_, error)) = refused.iter().find(|(topic, _)| is_own(topic)) {
+            let same = refused.iter().filter(|(topic, other)| other == error && is_own(topic));
+            let topics = same.map(|(topic, _)| Arc::clone(topic)).collect();
+            self.raise(Failure::Topics { error: *error, topics });
         }
     }
 }

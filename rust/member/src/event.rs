@@ -223,8 +223,12 @@ pub enum Request {
 #[expect(missing_docs, reason = "fields are the protocol's own")]
 pub enum Answer {
     FindCoordinator(Result<Node, ErrorCode>),
-    /// The existing topics; requested topics that do not exist are missing.
-    Metadata(BTreeMap<Arc<str>, TopicMetadata>),
+    /// The existing topics; requested topics that do not exist are missing. `refused` has topics with an error that does
+    /// not go away by itself.
+    Metadata {
+        topics: BTreeMap<Arc<str>, TopicMetadata>,
+        refused: Vec<(Arc<str>, ErrorCode)>,
+    },
     /// Names by topic id; requested topics that do not exist are missing.
     TopicNames(BTreeMap<u128, Arc<str>>),
     JoinGroup {
@@ -282,8 +286,8 @@ pub enum Event {
     Fetch { fetch: CommitId, partitions: Vec<Partition> },
     /// Rejoins although nothing has changed. Only with the classic protocol.
     Rejoin { reason: String },
-    /// Commits, revokes everything and leaves.
-    Close,
+    /// Commits, revokes everything and leaves. The last commit may take `api_timeout_ms` unless a time is given.
+    Close { commit_timeout_ms: Option<u32> },
     /// A broker answered.
     Answered { request: RequestId, answer: Answer },
     /// A connection failed, could not be opened, or returned an undecodable answer.

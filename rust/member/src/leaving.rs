@@ -49,10 +49,8 @@ impl Member {
         if self.config.is_consumer() {
             return self.leave_consumer_group();
         }
-        let tells = self.config.instance_id.is_none()
-            && self.config.leave_on_close
-            && self.state != State::Unjoined
-            && !self.identity.member_id.is_empty();
+        let tells =
+            self.config.instance_id.is_none() && self.config.leave_on_close && !self.identity.member_id.is_empty();
         if tells {
             let body = Request::LeaveGroup {
                 group_id: self.config.group_id.clone(),
@@ -72,12 +70,13 @@ impl Member {
         }
     }
 
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn close(&mut self, commit_timeout_ms: Option<u32>) {
         match self.leaving.step {
             Step::Staying | Step::Unsubscribing => {
                 self.busy_since_ms = None;
-                self.commit_before_close();
-                self.leaving.step = Step::Committing { until_ms: self.now_ms + u64::from(self.config.api_timeout_ms) };
+                let timeout_ms = commit_timeout_ms.unwrap_or(self.config.api_timeout_ms);
+                self.commit_before_close(timeout_ms);
+                self.leaving.step = Step::Committing { until_ms: self.now_ms + u64::from(timeout_ms) };
             }
             // The application gives up all partitions already.
             Step::GivingUpSubscription => {

@@ -221,7 +221,7 @@ impl Member {
             Event::Commit { commit, offsets } => self.commit(commit, offsets),
             Event::Fetch { fetch, partitions } => self.fetch(fetch, partitions),
             Event::Rejoin { reason } => self.rejoin(&reason),
-            Event::Close => self.close(),
+            Event::Close { commit_timeout_ms } => self.close(commit_timeout_ms),
             Event::Answered { request, answer } => self.answered(request, answer),
             Event::Disconnected(to) => self.disconnected(&to),
             Event::Advance => {}
@@ -319,7 +319,7 @@ impl Member {
         let Some(pending) = self.pending.remove(&request) else { return };
         match (pending.purpose, answer) {
             (Purpose::FindCoordinator, Answer::FindCoordinator(found)) => self.found(found),
-            (Purpose::Metadata, Answer::Metadata(topics)) => self.learned(topics),
+            (Purpose::Metadata, Answer::Metadata { topics, refused }) => self.learned(topics, &refused),
             (Purpose::TopicNames, Answer::TopicNames(names)) => self.names_learned(names),
             (
                 Purpose::Heartbeat,

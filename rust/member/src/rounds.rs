@@ -183,8 +183,11 @@ impl Member {
             return self.reconciled();
         }
         match std::mem::take(&mut self.round.step) {
-            Step::GivingUp | Step::TakingOver => {}
-            Step::LettingGo { assigned, user_data } => self.take_over(assigned, user_data),
+            Step::LettingGo { assigned, user_data } if self.state == State::Stable => {
+                self.take_over(assigned, user_data);
+            }
+            // A member that let go may have left meanwhile. The next round tells that what it kept is lost.
+            Step::GivingUp | Step::LettingGo { .. } | Step::TakingOver => {}
             other => {
                 self.round.step = other;
                 self.given_up();

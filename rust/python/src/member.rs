@@ -160,8 +160,14 @@ impl MemberMachine {
         self.handle(py, now_ms, Event::Advance)
     }
 
-    fn close<'py>(&mut self, py: Python<'py>, now_ms: Millis) -> PyResult<Bound<'py, PyList>> {
-        self.handle(py, now_ms, Event::Close)
+    #[pyo3(signature = (now_ms, commit_timeout_ms=None))]
+    fn close<'py>(
+        &mut self,
+        py: Python<'py>,
+        now_ms: Millis,
+        commit_timeout_ms: Option<u32>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.handle(py, now_ms, Event::Close { commit_timeout_ms })
     }
 
     fn rejoin<'py>(&mut self, py: Python<'py>, now_ms: Millis, reason: String) -> PyResult<Bound<'py, PyList>> {

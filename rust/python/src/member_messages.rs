@@ -221,7 +221,7 @@ pub fn answer(api: &str, by_id: bool, fields: &Bound<'_, PyDict>) -> PyResult<An
     Ok(match api {
         "FindCoordinator" => Answer::FindCoordinator(coordinator(fields)?),
         "Metadata" if by_id => Answer::TopicNames(names(fields)?),
-        "Metadata" => Answer::Metadata(metadata(fields)?),
+        "Metadata" => Answer::Metadata { topics: metadata(fields)?, refused: refused(fields)? },
         "JoinGroup" => {
             let joined = |member: Bound<'_, PyDict>| -> PyResult<Joined> {
                 Ok(Joined {
@@ -319,6 +319,20 @@ fn names(fields: &Bound<'_, PyDict>) -> PyResult<BTreeMap<u128, Arc<str>>> {
         }
     }
     Ok(names)
+}
+
+/// Converts the topics that the member may not see, or whose names are not valid.
+fn refused(fields: &Bound<'_, PyDict>) -> PyResult<Vec<(Arc<str>, ErrorCode)>> {
+    let mut refused = Vec::new();
+    for topic in field::<Vec<Bound<'_, PyDict>>>(fields, "topics")? {
+        let error = code(&topic)?;
+        if matches!(error, ErrorCode::TopicAuthorizationFailed | ErrorCode::InvalidTopicException)
+            && let Some(name) = newer::<String>(&topic, "name")?
+        {
+            refused.push((name.into(), error));
+        }
+    }
+    Ok(refused)
 }
 
 /// Converts existing topics, with the racks of their replicas if any broker has one.

@@ -184,7 +184,7 @@ fn a_member_gives_up_what_moves_before_it_acknowledges() {
 #[test]
 fn a_dynamic_member_leaves_for_good() {
     let mut room = group(4, 2);
-    room.happen(0, Event::Close);
+    room.happen(0, Event::Close { commit_timeout_ms: None });
     assert!(room.clients[0].member.is_closed());
     assert_eq!(beats(&room, 0).last(), Some(&plain(-1)));
     assert_eq!(told(&room, 0).last(), Some(&('-', 2)));
@@ -199,7 +199,7 @@ fn a_member_that_must_not_leave_on_close_says_nothing() {
     room.happen(0, topics(&["t"]));
     settle(&mut room, &[0]);
     let before = beats(&room, 0).len();
-    room.happen(0, Event::Close);
+    room.happen(0, Event::Close { commit_timeout_ms: None });
     assert!(room.clients[0].member.is_closed());
     assert_eq!(beats(&room, 0).len(), before);
 }
@@ -306,7 +306,7 @@ fn a_static_member_keeps_its_place_while_it_is_away() {
     }
     settle(&mut room, &[0, 1]);
     let (told_before, had) = (told(&room, 0), room.clients[1].holds.clone());
-    room.happen(1, Event::Close);
+    room.happen(1, Event::Close { commit_timeout_ms: None });
     assert_eq!(beats(&room, 1).last(), Some(&plain(-2)));
     let again = room.add(static_member("two", 9));
     room.happen(again, topics(&["t"]));
@@ -326,7 +326,7 @@ fn the_newer_of_two_with_one_instance_id_is_refused() {
     let [Failure::Refused { error, message, .. }] = &failures(&room, 1)[..] else { panic!("one failure") };
     assert_eq!(*error, ErrorCode::UnreleasedInstanceId);
     assert!(message.contains("is owned by"), "{message}");
-    room.happen(0, Event::Close);
+    room.happen(0, Event::Close { commit_timeout_ms: None });
     room.happen(1, Event::Poll);
     settle(&mut room, &[1]);
 }
@@ -483,7 +483,7 @@ fn positions_are_committed_before_partitions_move_and_on_close() {
     });
     assert_eq!(found, Some(Offset::at(7 + i64::from(moved.index))));
     room.happen(1, Event::Position { partition: moved.clone(), offset: Offset::at(70) });
-    room.happen(1, Event::Close);
+    room.happen(1, Event::Close { commit_timeout_ms: None });
     room.happen(0, Event::Fetch { fetch: CommitId(6), partitions: vec![moved.clone()] });
     let expected = Notice::Fetched { fetch: CommitId(6), result: Ok(vec![(moved, Some(Offset::at(70)))]) };
     assert!(room.clients[0].notices.contains(&expected));

@@ -174,7 +174,7 @@ fn trap_05_an_id_that_is_given_up_ends_the_join_phase_at_once() {
     let pending = ask_for_an_id(&mut room);
     subscribe(&mut room, 0, &["t", "u"]);
     assert!(!room.is_settled(&[0]));
-    room.happen(pending, Event::Close);
+    room.happen(pending, Event::Close { commit_timeout_ms: None });
     assert_eq!(settle(&mut room, 0, &[0]), 0);
 }
 
@@ -210,7 +210,7 @@ fn trap_07_a_leave_ends_the_join_phase_at_once() {
     let mut room = settled(vec![usual(), usual()], NEW);
     room.topics.insert("u".into(), of(1));
     subscribe(&mut room, 0, &["t", "u"]);
-    room.happen(1, Event::Close);
+    room.happen(1, Event::Close { commit_timeout_ms: None });
     assert_eq!(settle(&mut room, 0, &[0]), 0);
 }
 

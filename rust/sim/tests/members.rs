@@ -67,7 +67,7 @@ fn one_member_gets_everything() {
 fn every_strategy_settles_and_survives_a_leave_and_a_silence() {
     for strategy in [Assignor::Range, Assignor::RoundRobin, Assignor::Sticky, Assignor::CooperativeSticky] {
         let mut room = group(strategy, 7, 3);
-        room.happen(0, Event::Close);
+        room.happen(0, Event::Close { commit_timeout_ms: None });
         room.wait_until(60_000, |room| room.clients[0].member.is_closed() && room.is_settled(&[1, 2]));
         room.clients[1].is_deaf = true;
         let before = room.now_ms;
@@ -112,7 +112,7 @@ fn a_static_member_comes_back_without_a_rebalance() {
     }
     room.wait_until(60_000, |room| room.is_settled(&[0, 1]));
     let generation = room.clients[1].member.generation();
-    room.happen(1, Event::Close);
+    room.happen(1, Event::Close { commit_timeout_ms: None });
     assert!(room.clients[1].member.is_closed());
     assert!(!room.clients[1].sent.iter().any(|request| matches!(request, Request::LeaveGroup { .. })));
     let back = room.add(member(Assignor::Range, Some("two"), 7));
@@ -171,7 +171,7 @@ fn the_clock_commits_what_was_read_and_a_close_the_rest() {
     room.pass(20_000);
     assert_eq!(room.clients[0].sent.iter().filter(is_commit).count(), 1, "nothing new, nothing to commit");
     room.happen(0, Event::Position { partition, offset: Offset::at(6) });
-    room.happen(0, Event::Close);
+    room.happen(0, Event::Close { commit_timeout_ms: None });
     assert_eq!(room.clients[0].sent.iter().filter(is_commit).count(), 2);
     assert!(room.clients[0].member.is_closed());
 }

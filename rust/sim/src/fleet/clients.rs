@@ -397,7 +397,7 @@ impl Fleet {
     pub(super) fn close_member(&mut self, seat: usize) {
         self.seats[seat].is_closing = true;
         self.note_end(seat);
-        self.happen(seat, Event::Close);
+        self.happen(seat, Event::Close { commit_timeout_ms: None });
     }
 
     fn note_end(&mut self, seat: usize) {

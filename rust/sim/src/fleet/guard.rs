@@ -293,7 +293,7 @@ pub(super) fn error_of(answer: &Answer) -> ErrorCode {
         | Answer::LeaveGroup(error)
         | Answer::OffsetFetch { error, .. } => *error,
         Answer::OffsetCommit(codes) => codes.first().map_or(ErrorCode::None, |(_, error)| *error),
-        Answer::FindCoordinator(_) | Answer::Metadata(_) | Answer::TopicNames(_) => ErrorCode::None,
+        Answer::FindCoordinator(_) | Answer::Metadata { .. } | Answer::TopicNames(_) => ErrorCode::None,
     }
 }
 

@@ -152,7 +152,7 @@ fn answered(answer: &Answer) -> String {
     match answer {
         Answer::FindCoordinator(Ok(node)) => format!("FindCoordinator n{}", node.id),
         Answer::FindCoordinator(Err(error)) => plain("FindCoordinator", *error),
-        Answer::Metadata(topics) => format!("Metadata {} topics", topics.len()),
+        Answer::Metadata { topics, .. } => format!("Metadata {} topics", topics.len()),
         Answer::TopicNames(names) => format!("Metadata {} names", names.len()),
         Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, epoch, assignment, .. } => {
             let given = assignment.as_deref().map(|given| format!(", has {}", indexes(given))).unwrap_or_default();

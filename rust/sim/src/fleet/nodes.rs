@@ -118,7 +118,7 @@ impl Fleet {
                     Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition])))
                 }
                 Request::TopicNames { ids } => Answer::TopicNames(self.topics.names_of(ids)),
-                _ => Answer::Metadata(self.topics.by_name.clone()),
+                _ => Answer::Metadata { topics: self.topics.by_name.clone(), refused: Vec::new() },
             };
             return self.reply(wire, request, answer);
         };

@@ -181,7 +181,7 @@ impl Household {
                     let named = |id: &u128| Some((*id, self.ids.get(id)?.clone()));
                     Answer::TopicNames(ids.iter().filter_map(named).collect())
                 }
-                _ => Answer::Metadata(self.topics.clone()),
+                _ => Answer::Metadata { topics: self.topics.clone(), refused: Vec::new() },
             };
             return todo.push_back((at, Event::Answered { request, answer }));
         };
