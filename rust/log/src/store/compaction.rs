@@ -187,8 +187,8 @@ impl Newest {
 }
 
 /// Compacts batches in memory as a [`Compaction`] does with segments. `parts` have whole batches in the order of their
-/// offsets. Stops before the first open transaction. Returns the offset that everything below is compacted, and the
-/// batches that remain.
+/// offsets. A batch that a part repeats is read once: a snapshot may end inside the first entry after it. Stops before
+/// the first open transaction. Returns the offset that everything below is compacted, and the batches that remain.
 pub fn compact_batches(
     parts: &[&[u8]],
     now_ms: i64,
@@ -200,16 +200,23 @@ pub fn compact_batches(
     for batch in all() {
         let batch = batch?;
         batch.check_crc()?;
+        if batch.header().last_offset() < upto {
+            continue;
+        }
         newest.read(&batch, true)?;
         upto = batch.header().last_offset() + 1;
     }
     upto = newest.open.values().map(|(first_offset, _)| *first_offset).min().map_or(upto, |first| first.min(upto));
-    let mut kept = Vec::new();
+    let (mut kept, mut next) = (Vec::new(), 0);
     for batch in all() {
         let batch = batch?;
         if batch.header().base_offset >= upto {
             break;
         }
+        if batch.header().last_offset() < next {
+            continue;
+        }
+        next = batch.header().last_offset() + 1;
         match newest.filter(&batch, now_ms, delete_retention_ms)? {
             Rewritten::Same => kept.push(batch.bytes().to_vec()),
             Rewritten::Gone => {}
@@ -483,6 +490,43 @@ mod tests {
         assert_eq!(compact_batches(&parts, 2_500, 500).unwrap(), (5, kept.clone()));
         let (upto, kept) = compact_batches(&parts, 2_501, 500).unwrap();
         assert_eq!((upto, records(&kept).len()), (5, 2), "the tombstone's time is over");
+    }
+
+    fn of_transaction(base_offset: i64, producer_id: i64, key: &str) -> Vec<u8> {
+        let mut writer = BatchWriter::default();
+        (writer.base_offset, writer.producer, writer.is_transactional) = (base_offset, Some((producer_id, 0, 0)), true);
+        writer.push(1_000, Some(key.as_bytes()), Some(b"1"));
+        writer.finish().into()
+    }
+
+    fn marker(offset: i64, producer_id: i64) -> Vec<u8> {
+        let marker = crate::EndMarker { producer_id, producer_epoch: 0, coordinator_epoch: 0, is_commit: true };
+        let mut bytes = marker.batch(1_000).to_vec();
+        crate::rewrite_header(&mut bytes, offset, 0);
+        bytes
+    }
+
+    fn offsets(parts: &[Vec<u8>]) -> Vec<i64> {
+        parts.iter().map(|part| Batch::split(part).unwrap().0.header().base_offset).collect()
+    }
+
+    #[test]
+    fn a_marker_that_an_entry_repeats_after_the_snapshot_stays_with_the_records_of_its_transaction() {
+        let of_a = of_transaction(0, 7, "a");
+        let entry = [marker(1, 7), of_transaction(2, 9, "c")].concat();
+        let (upto, snapshot) = compact_batches(&[&of_a, &entry], 1_000, 500).unwrap();
+        assert_eq!((upto, offsets(&snapshot)), (2, vec![0, 1]), "the transaction of `c` is open");
+        // As earlier versions wrote them, too.
+        let copied = [snapshot.concat(), marker(1, 7)];
+        for snapshot in [snapshot, copied.to_vec()] {
+            let mut kept = snapshot;
+            for now_ms in [2_000, 9_000, 90_000] {
+                let parts: Vec<&[u8]> = kept.iter().map(Vec::as_slice).chain([&entry[..]]).collect();
+                let (upto, next) = compact_batches(&parts, now_ms, 500).unwrap();
+                assert_eq!((upto, offsets(&next)), (2, vec![0, 1]), "{now_ms}");
+                kept = next;
+            }
+        }
     }
 
     #[test]
