@@ -343,6 +343,27 @@ def test_serve_refuses_a_directory_with_groups_unless_it_was_imported(tmp_path: 
         consumer.close()
 
 
+def test_serve_refuses_what_a_server_without_an_engine_committed_after_the_export_or_import(
+    tmp_path: Path, url: str
+) -> None:
+    data, back, copy = (tmp_path / name for name in ("data", "back", "copy"))
+    filled(data)
+    shutil.copytree(data, copy)
+    done("import", url, data, "--ttl-ms", TTL_MS)
+    with node(url, 1) as server:
+        eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
+        commit(server, "g0", 100)
+        done("export", url, back)
+    words = ["--engine", url, "--node-id", "1", "--ttl-ms", str(TTL_MS)]
+    for alone in (back, copy):
+        with on_data(alone) as server:
+            commit(server, "g0", 200)
+        refused = CliRunner().invoke(app, ["serve", *words, "--data", str(alone)])
+        assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (exits.MISUSED, "", 1), alone
+        assert "is of this cluster, but these groups were not imported" in refused.stderr
+        assert not (alone / "rota.node").exists()
+
+
 def offsets_of(consumer: Consumer, places: list[TopicPartition]) -> list[int] | None:
     try:
         return [place.offset for place in consumer.committed(places, timeout=5)]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rota.conform.batches import crc32c
+
+if TYPE_CHECKING:
+    from rota import _rota
 
 META = "meta.properties"
 MARKER = "rota.version"
 TOPICS = "rota.topics"
 NODE = "rota.node"
 HEAD = "rota.topics 1\n"
+EPOCHS = "leader-epoch-checkpoint"
 NOT_IN_ENGINE = {"rota.groups": "the settings of groups", "rota.acls": "ACLs", "rota.users": "users"}
 """Files that each server of a cluster has by itself."""
 
@@ -38,6 +44,17 @@ def of_one_server(directory: Path) -> str | None:
         return None
     has_partitions = any(path.is_dir() for path in directory.glob("*-[0-9]*"))
     return meta.get("cluster.id", "") if has_partitions else None
+
+
+def groups_sum(directory: Path, log: _rota.DataLog, topics: Iterable[str]) -> str:
+    """A checksum of the ends and epochs of the partitions of these topics. A server that commits there changes it."""
+    found = hashlib.sha256()
+    for topic, number, _, end in log.partitions():
+        if topic in topics:
+            epochs = directory / f"{topic}-{number}" / EPOCHS
+            found.update(f"{topic} {number} {end}\n".encode())
+            found.update(epochs.read_bytes() if epochs.exists() else b"")
+    return found.hexdigest()
 
 
 def summed(text: str) -> str:
@@ -116,5 +133,5 @@ def write_topic(directory: Path, topic: str, partitions: list[tuple[bytes, list[
         write(folder / f"{first:020}.log", batches)
         write(folder / "partition.metadata", f"version: 0\ntopic_id: {topic_id}".encode())
         rows = "".join(f"{epoch} {first}\n" for epoch, first in epochs)
-        write(folder / "leader-epoch-checkpoint", f"0\n{len(epochs)}\n{rows}".encode())
+        write(folder / EPOCHS, f"0\n{len(epochs)}\n{rows}".encode())
         _sync(folder)

@@ -24,6 +24,8 @@ COUNTS = {OFFSETS_TOPIC: "offsets.topic.num.partitions", STATE_TOPIC: "transacti
 """The setting of a topic's number of partitions, in the order in which the engine numbers them."""
 SETTINGS, PRODUCER_IDS, TOPIC, IMPORTING = "cluster", "producer-ids", "topic/", b"importing="
 """Notes: rust/cluster/src/notes.rs."""
+IMPORTED = "imported"
+"""The note with the checksum of the groups of the directory that was imported. No server reads it."""
 PRODUCER_IDS_FROM = 1 << 47
 """Above all ids of a server without engine, which begin at random below 2**46: rust/server/src/topics/table.rs."""
 TIDY_S = 10.0
@@ -146,8 +148,10 @@ def import_(
     except ValueError as error:
         end(FAILED, str(error), as_json=engine.as_json)
     cluster = engine.begin()
+    new = {TOPIC + name: note for name, note in topics.items()}
+    new[IMPORTED] = files.groups_sum(directory, log, COUNTS).encode()
     try:
-        settings = _read_into(cluster, log, meta.get("cluster.id", ""), topics, ttl_ms)
+        settings = _read_into(cluster, log, meta.get("cluster.id", ""), new, ttl_ms)
     except KeyboardInterrupt:
         cluster.fail(INTERRUPTED, "interrupted; no server joins before the import is whole: run it again")
     left = ["messages", *(what for name, what in files.NOT_IN_ENGINE.items() if (directory / name).exists())]
@@ -162,9 +166,9 @@ def import_(
 
 
 def _read_into(
-    cluster: Reached, log: _rota.DataLog, cluster_id: str, topics: dict[str, bytes], ttl_ms: int
+    cluster: Reached, log: _rota.DataLog, cluster_id: str, new: dict[str, bytes], ttl_ms: int
 ) -> dict[str, Any]:
-    """Fill the engine. The note of the settings comes last: servers wait for it."""
+    """Fill the engine. `new`: notes of the directory. That of the settings comes last: servers wait for it."""
     operator, counts = cluster.engine, Counter(topic for topic, *_ in log.partitions())
     notes = operator.notes()
     before = notes.pop(SETTINGS, None)
@@ -179,7 +183,7 @@ def _read_into(
             operator.restore(log, topic, number, at, now_ms, marker)
             at += 1
     free = f"{_free_producer_id(log, counts[STATE_TOPIC])} {0:032x}"
-    new = {PRODUCER_IDS: free.encode()} | {TOPIC + name: note for name, note in topics.items()}
+    new = new | {PRODUCER_IDS: free.encode()}
     # An import that was interrupted may have left others.
     operator.change_notes([(name, notes.get(name), new.get(name)) for name in new | notes])
     settings = {"id": cluster_id} | {name: counts[topic] for topic, name in COUNTS.items()} | {"ttl.ms": ttl_ms}
@@ -187,6 +191,14 @@ def _read_into(
         [(SETTINGS, marker, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())]
     )
     return settings
+
+
+def is_imported(operator: _rota.EngineOperator, directory: Path) -> bool:
+    """Whether an import brought the groups of a directory as they are now. Raises OSError if it cannot be read."""
+    brought = operator.notes().get(IMPORTED)
+    if brought is None:
+        return False
+    return brought.decode() == files.groups_sum(directory, _rota.DataLog(directory), COUNTS)
 
 
 def _free_producer_id(log: _rota.DataLog, partitions: int) -> int:

@@ -287,23 +287,30 @@ class Start(NamedTuple):
         if cluster_id is None:
             return
         from rota.cluster.looking import image
+        from rota.cluster.transfer import is_imported
 
         given = f"{self.told.called('data')} is `{data}`, which has the groups of a server without --engine"
         try:
             operator = _rota.EngineOperator(engine, self.access["engine_access"].arguments(), ATTEMPT_MS, True)
-            found = image(operator).cluster_id
+            is_of_cluster = image(operator).cluster_id == cluster_id
+            if is_of_cluster and is_imported(operator, data):
+                return
         except rota.EngineError as error:
             fail(
                 UNREACHABLE,
                 f"{given}; whether they were imported cannot be asked: {error}; "
                 "start the engine, or give another directory",
             )
-        if found != cluster_id:
-            fail(
-                MISUSED,
-                f"{given}: give another directory, or bring them into an engine without a cluster with "
-                f"`rota cluster import {shlex.quote(str(data))} --engine URL`",
+        if is_of_cluster:
+            given = (
+                f"{given} and is of this cluster, but these groups were not imported: the directory was exported, "
+                "or a server without --engine has used it since the import"
             )
+        fail(
+            MISUSED,
+            f"{given}: give another directory, or bring them into an engine without a cluster with "
+            f"`rota cluster import {shlex.quote(str(data))} --engine URL`",
+        )
 
     def control(self) -> Opening | None:
         """The listener of --control, which is not open yet. Ends the command if it cannot be opened as it is given."""
