@@ -27,6 +27,8 @@ pub struct SharedTopics {
 struct State {
     /// The notes as the engine has them, that the table does not follow yet.
     arrived: Option<Image>,
+    /// The notes that this server cannot read, and has said so.
+    unreadable: BTreeMap<String, Vec<u8>>,
     /// The table has followed the engine at least once.
     is_known: bool,
     /// The revision of this server's last change in this history: older images lack it.
@@ -107,22 +109,35 @@ impl SharedTopics {
         let changed = state.changed;
         let Image { topics, home, .. } = state.arrived.take().filter(|image| image.revision >= changed)?;
         state.is_known |= home.is_some();
-        drop(state);
+        Some((state.follow(table, &topics), home))
+    }
+}
+
+impl State {
+    /// The table with these notes; `None`: it has them already. A note that this server cannot read, such as one of a
+    /// later version, changes nothing: its topic exists.
+    fn follow(&mut self, table: &Table, topics: &BTreeMap<String, Vec<u8>>) -> Option<Table> {
         let known = as_notes(table);
-        if known == topics {
-            return Some((None, home));
-        }
-        let mut next = table.clone();
-        for name in known.keys().filter(|name| topics.get(*name) != known.get(*name)) {
-            next.remove(name);
+        self.unreadable.retain(|name, note| topics.get(name) == Some(note));
+        let mut next = None;
+        for name in known.keys().filter(|name| !topics.contains_key(*name)) {
+            next.get_or_insert_with(|| table.clone()).remove(name);
         }
         for (name, note) in topics.iter().filter(|(name, note)| known.get(*name) != Some(*note)) {
             match std::str::from_utf8(note).map_err(|error| error.to_string()).and_then(parse) {
-                Ok(found) => found.into_iter().for_each(|Found { name, topic }| next.insert(&name, topic)),
-                Err(reason) => eprintln!("rota: topic `{name}` of the cluster cannot be read: {reason}"),
+                Ok(found) => {
+                    let next = next.get_or_insert_with(|| table.clone());
+                    next.remove(name);
+                    found.into_iter().for_each(|Found { name, topic }| next.insert(&name, topic));
+                }
+                Err(reason) => {
+                    if self.unreadable.insert(name.clone(), note.clone()).is_none() {
+                        eprintln!("rota: topic `{name}` stays as this server knows it: its note cannot be read: {reason}");
+                    }
+                }
             }
         }
-        Some((Some(next), home))
+        next
     }
 }
 
@@ -141,4 +156,39 @@ fn as_notes(table: &Table) -> BTreeMap<String, Vec<u8>> {
         (name.to_string(), written(&alone).into())
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::topics::configs::TopicConfigs;
+
+    fn table(topics: &[(&str, u128, i32)]) -> Table {
+        let mut table = Table::default();
+        for (name, id, leader) in topics {
+            let (id, configs) = (Uuid::from_u128(*id), TopicConfigs::default());
+            table.insert(name, Topic { id, internal: false, configs, leaders: vec![*leader] });
+        }
+        table
+    }
+
+    #[test]
+    fn a_topic_whose_note_cannot_be_read_stays_as_it_was_while_others_change() {
+        let (mut state, before) = (State::default(), table(&[("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]));
+        let mut notes = as_notes(&table(&[("a", 1, 1), ("b", 2, 7), ("d", 4, 1)]));
+        notes.insert("a".to_owned(), b"rota.topics 2\n".to_vec());
+        notes.insert("e".to_owned(), vec![0xff]);
+        let after = state.follow(&before, &notes).expect("`b`, `c` and `d` have changed");
+        assert_eq!(as_notes(&after), as_notes(&table(&[("a", 1, 1), ("b", 2, 7), ("d", 4, 1)])));
+        assert!(after.name_by_id.contains_key(&Uuid::from_u128(1)), "its messages stay");
+        assert_eq!(state.unreadable.keys().collect::<Vec<_>>(), ["a", "e"]);
+        assert!(state.follow(&after, &notes).is_none(), "nothing has changed");
+        notes.remove("a");
+        notes.remove("e");
+        let after = state.follow(&after, &notes).expect("`a` is deleted");
+        assert_eq!(as_notes(&after), notes);
+        assert!(state.unreadable.is_empty());
+    }
 }
