@@ -14,6 +14,7 @@ mod snapshots;
 mod space;
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, HashMap},
     io,
     rc::Rc,
@@ -26,8 +27,8 @@ use std::{
 };
 
 use rota_engine::{
-    CallId, Command, Config, Directory, Epoch, Event, Incarnation, Node, NodeId, Nonce, Outcome, PartitionId, Request,
-    Revision, Ticket, View,
+    CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Node, NodeId, Nonce, Outcome,
+    PartitionId, Request, Revision, Ticket, View,
     node::Stop,
     requests::{Body, Content, NotePut, PutNote},
 };
@@ -63,7 +64,8 @@ use crate::{
 /// Connects to the engine. Called again after a pause if it fails; the error says why.
 pub type Connect = Box<dyn Fn() -> Pending<'static, Result<Arc<dyn Engine>, String>> + Send>;
 
-/// Is shown the cluster whenever it has changed, with the revision of the image.
+/// Is shown the cluster whenever it has changed, and at least once after [`Host::put_notes`] at or above the revision
+/// that it returned. Has the revision of the image.
 pub type OnTable = Box<dyn Fn(&Arc<ClusterTable>, Revision) + Send>;
 
 /// Settings of a host.
@@ -139,6 +141,7 @@ impl Host {
             shelf,
             table: Arc::clone(&table),
             stats: Arc::clone(&stats),
+            shows_from: Cell::new(None),
         };
         let host = Host { session, log, producer_ids, table, stats, messages, thread: None };
         (host, move || Box::pin(run(connect, config, shared, inbox)))
@@ -204,9 +207,27 @@ struct Shared {
     shelf: Arc<Shelf>,
     table: Arc<Mutex<Arc<ClusterTable>>>,
     stats: Arc<Mutex<ClusterStats>>,
+    /// The next image of this history from this revision on is shown even if nothing has changed.
+    shows_from: Cell<Option<(HistoryId, Revision)>>,
 }
 
 impl Shared {
+    /// A caller waits for an image of this revision. After an unknown outcome it is later than the note's own, whose image
+    /// may have been shown already.
+    fn show_from(&self, history: HistoryId, revision: Revision) {
+        let before = self.shows_from.get().filter(|(of, _)| *of == history).map_or(revision, |(_, before)| before);
+        self.shows_from.set(Some((history, revision.max(before))));
+    }
+
+    /// Whether an image has to be shown that has nothing new.
+    fn must_show(&self, view: &View) -> bool {
+        let awaited = self.shows_from.get().filter(|(of, from)| *of == view.meta.history && *from <= view.revision);
+        if awaited.is_some() {
+            self.shows_from.set(None);
+        }
+        awaited.is_some()
+    }
+
     fn count(&self, change: impl FnOnce(&mut ClusterStats)) {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -574,7 +595,7 @@ impl<'c> Running<'c> {
     }
 
     fn put_notes(&self, notes: Vec<PutNote>, answer: SyncSender<Result<Revision, String>>) {
-        let (engine, mut views) = (Arc::clone(&self.engine), self.views.clone());
+        let (engine, mut views, shared) = (Arc::clone(&self.engine), self.views.clone(), Rc::clone(&self.shared));
         let history = self.node.inspect().history;
         tokio::task::spawn_local(async move {
             let mut written = Ok(Revision(0));
@@ -585,6 +606,7 @@ impl<'c> Running<'c> {
                 }
             }
             if let Ok(revision) = written {
+                shared.show_from(history, revision);
                 let seen = |view: &Option<Arc<View>>| view.as_ref().is_some_and(|view| view.revision >= revision);
                 // A stalled watch shows it later.
                 let _stalled = tokio::time::timeout(Duration::from_secs(1), views.wait_for(seen)).await;

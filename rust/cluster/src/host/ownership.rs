@@ -329,7 +329,7 @@ impl Running<'_> {
             damaged: self.damaged.iter().map(|(partition, damage)| (*partition, damage.clone())).collect(),
         };
         let mut shown = self.shared.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if **shown != table {
+        if self.shared.must_show(view) || **shown != table {
             if let Some(warning) = table.warning.as_ref().filter(|_| shown.warning != table.warning) {
                 eprintln!("rota: engine {}: {warning}", table.engine);
             }

@@ -1,9 +1,12 @@
 //! Notes that a server writes, and the producer ids that it takes from one.
 
-use std::{collections::BTreeSet, sync::mpsc::TryRecvError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, mpsc::TryRecvError},
+};
 
 use rota_cluster::Standing;
-use rota_engine::requests::PutNote;
+use rota_engine::{Revision, requests::PutNote};
 
 use crate::{
     one_node,
@@ -39,6 +42,40 @@ fn a_note_of_unknown_outcome_is_written_when_that_is_said() {
         };
         assert!(result.unwrap().is_ok());
         assert!(scene.engine.view().notes.contains_key("topic/orders"));
+    });
+}
+
+#[test]
+fn an_image_with_a_note_of_unknown_outcome_is_shown_at_the_revision_that_its_writer_waits_for() {
+    run(|| async {
+        let mut scene = Scene::new();
+        let shown = Arc::<Mutex<Vec<(bool, Revision)>>>::default();
+        let to = Arc::clone(&shown);
+        scene.start_with(1, |config| {
+            config.on_table = Box::new(move |table, revision| {
+                to.lock().unwrap().push((table.topics.contains_key("orders"), revision));
+            });
+        });
+        scene.until(TTL_MS, Scene::all_answer).await;
+        // Nothing but beats changes any more.
+        scene.pass(3 * TTL_MS).await;
+        let process = &scene.processes[&1];
+        process.link.set_faults(|faults| faults.lost_answers = 1);
+        let put = PutNote { name: "topic/orders".to_owned(), seen: None, value: Some(b"1".to_vec()) };
+        let written = process.host.put_notes(vec![put]);
+        let needed = loop {
+            scene.pass(10).await;
+            match written.try_recv() {
+                Err(TryRecvError::Empty) => assert!(scene.now_ms() < 60_000),
+                result => break result.unwrap().unwrap(),
+            }
+        };
+        let first = shown.lock().unwrap().iter().find(|(has_it, _)| *has_it).copied();
+        assert!(first.is_some_and(|(_, revision)| revision < needed), "the first attempt was carried out: {first:?}");
+        let is_shown = || shown.lock().unwrap().iter().filter(|(_, revision)| *revision >= needed).count();
+        scene.until(TTL_MS, |_| is_shown() > 0).await;
+        scene.pass(3 * TTL_MS).await;
+        assert_eq!(is_shown(), 1, "nothing has changed since");
     });
 }
 

@@ -106,14 +106,19 @@ impl SharedTopics {
     /// arrived.
     pub(super) fn take(&self, table: &Table) -> Option<(Option<Table>, Option<Home>)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = state.changed;
-        let Image { topics, home, .. } = state.arrived.take().filter(|image| image.revision >= changed)?;
+        let Image { topics, home, .. } = state.take_arrived()?;
         state.is_known |= home.is_some();
         Some((state.follow(table, &topics), home))
     }
 }
 
 impl State {
+    /// An image older than this server's last change waits for the next one, which the host shows in any case.
+    fn take_arrived(&mut self) -> Option<Image> {
+        let changed = self.changed;
+        self.arrived.take_if(|image| image.revision >= changed)
+    }
+
     /// The table with these notes; `None`: it has them already. A note that this server cannot read, such as one of a
     /// later version, changes nothing: its topic exists.
     fn follow(&mut self, table: &Table, topics: &BTreeMap<String, Vec<u8>>) -> Option<Table> {
@@ -132,7 +137,9 @@ impl State {
                 }
                 Err(reason) => {
                     if self.unreadable.insert(name.clone(), note.clone()).is_none() {
-                        eprintln!("rota: topic `{name}` stays as this server knows it: its note cannot be read: {reason}");
+                        eprintln!(
+                            "rota: topic `{name}` stays as this server knows it: its note cannot be read: {reason}"
+                        );
                     }
                 }
             }
@@ -172,6 +179,18 @@ mod tests {
             table.insert(name, Topic { id, internal: false, configs, leaders: vec![*leader] });
         }
         table
+    }
+
+    #[test]
+    fn an_image_without_this_servers_last_change_is_not_taken_for_the_newest() {
+        let mut state = State { changed: Revision(7), ..State::default() };
+        let image = |revision| Some(Image { revision: Revision(revision), home: None, topics: BTreeMap::new() });
+        state.arrived = image(6);
+        assert!(state.take_arrived().is_none());
+        assert!(state.arrived.is_some(), "the table is not current");
+        state.arrived = image(7);
+        assert!(state.take_arrived().is_some_and(|image| image.revision == Revision(7)));
+        assert!(state.arrived.is_none());
     }
 
     #[test]
