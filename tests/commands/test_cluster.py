@@ -24,8 +24,9 @@ from harness.postgres import Postgres
 from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
-from rota.cluster import Cluster, looking
-from rota.cluster.looking import Image, Node, Partition, troubles
+from rota.cluster import Cluster, looking, rendering
+from rota.cluster.looking import Image, Member, Node, Partition, troubles
+from rota.cluster.rendering import QUOTA_UNKNOWN
 from tests.clients.eventually import eventually
 
 pytestmark = [
@@ -180,8 +181,10 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
     (member,) = shown[kind]
     assert member["leads"]
     assert 0 < member["live_bytes"] <= member["file_bytes"]
-    # PostgreSQL has no quota.
-    assert member["quota_bytes"] > member["file_bytes"] if kind == "etcd" else member["quota_bytes"] == 0
+    # etcd says its quota from 3.6 on, PostgreSQL has none.
+    says_quota = kind == "etcd" and tuple(map(int, member["version"].split(".")[:2])) >= (3, 6)
+    assert member["quota_bytes"] > member["file_bytes"] if says_quota else member["quota_bytes"] == 0
+    assert (QUOTA_UNKNOWN in scene.run("status").stdout.splitlines()) == (kind == "etcd" and not says_quota)
     text = scene.run("describe").stdout
     for fact in (shown["history"], member["version"], "serving", "leader" if kind == "etcd" else "primary"):
         assert fact in text
@@ -264,10 +267,11 @@ def test_a_forgotten_node_that_was_only_silent_introduces_itself_again(etcd: Etc
 def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
     quota = 4 << 20
     with Etcd(tmp_path, ["--quota-backend-bytes", str(quota)]) as etcd:
-        scene = Scene(etcd.url())
+        scene = Scene(f"{etcd.url()}?quota={quota}")
         try:
             scene.start(1)
             _joined(scene, 1)
+            assert QUOTA_UNKNOWN not in scene.run("describe").stdout
             for number in range(100):
                 ended = etcd._ask("put", "/other", "x" * 100_000)
                 if "database space exceeded" in ended.stderr:
@@ -276,6 +280,7 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
             full = scene.run("status", "--json")
             assert full.exit_code == exits.FAILED
             assert "NOSPACE" in json.loads(full.stdout)["alarms"]
+            assert json.loads(full.stdout)["etcd"][0]["quota_bytes"] == quota
             mended = scene.done("mend")
             assert [step.split()[0] for step in mended["steps"]] == ["compacted", "defragmented", "disarmed"]
             assert mended["alarms"] == []
@@ -284,6 +289,19 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
         finally:
             for server in scene.servers.values():
                 server.kill()
+
+
+def test_a_quota_that_etcd_does_not_say_is_shown_as_unknown_and_not_as_used_up() -> None:
+    image = Image("h", 1, 1, "c", TTL_MS, {}, [], {}, [])
+    silent, old = Member("h1:2379", "refused"), Member("h2:2379", None, 2, "3.4.23", True, 7 << 30, 1 << 20)
+    new = old._replace(version="3.6.4", quota_bytes=8 << 30)
+    for kind, member, quota in (("etcd", old, "unknown"), ("etcd", new, "8.0 GiB"), ("postgresql", old, "-")):
+        summary = list(rendering.summary("e", kind, image, {}, [silent, member]))
+        rows = list(rendering.members(kind, [silent, member]))
+        assert rows[2].split("  ")[-1] == quota
+        assert (summary[-1] == QUOTA_UNKNOWN, rows[-1] == QUOTA_UNKNOWN) == (quota == "unknown",) * 2
+        full = [line for line in troubles(image, {}, kind, [member], []) if "of its quota" in line]
+        assert full == (["etcd h2:2379 uses 88% of its quota: run `rota cluster mend`"] if member is new else [])
 
 
 @pytest.mark.parametrize("of_transactions", [False, True])

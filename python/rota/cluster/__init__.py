@@ -51,6 +51,7 @@ class Space(NamedTuple):
 
     file_bytes: int
     live_bytes: int
+    #: 0: it is not known, as with etcd before 3.6 and without `?quota=BYTES` in the URL.
     quota_bytes: int
 
 

@@ -8,9 +8,13 @@ from typing import Any
 from rota.cluster.looking import LEFT, UNKNOWN, Image, Member, Node, Partition, moment, unserved_line
 from rota.why.words import counted
 
+ETCD = "etcd"
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-ROLES = {"etcd": ("follower", "leader"), "postgresql": ("standby", "primary")}
+ROLES = {ETCD: ("follower", "leader"), "postgresql": ("standby", "primary")}
 """What a member is that does not lead, and one that does."""
+QUOTA_UNKNOWN = (
+    "etcd before 3.6 does not say its quota, so nothing warns before it is full: add ?quota=BYTES to the URL"
+)
 
 
 def size(count: int) -> str:
@@ -137,6 +141,11 @@ def unserved(found: Image) -> Iterator[str]:
         yield unserved_line(row, topic)
 
 
+def lacks_quota(kind: str, member: Member) -> bool:
+    """Whether a member has a quota that it does not say: etcd says it from 3.6 on. PostgreSQL has none."""
+    return kind == ETCD and member.trouble is None and not member.quota_bytes
+
+
 def members(kind: str, found: Sequence[Member]) -> Iterator[str]:
     """A table of the members of the engine."""
     rows = []
@@ -146,20 +155,25 @@ def members(kind: str, found: Sequence[Member]) -> Iterator[str]:
             continue
         role = ROLES[kind][member.leads]
         space = [size(member.file_bytes), size(member.live_bytes)]
-        space.append(size(member.quota_bytes) if member.quota_bytes else UNKNOWN)
+        no_quota = "unknown" if lacks_quota(kind, member) else UNKNOWN
+        space.append(size(member.quota_bytes) if member.quota_bytes else no_quota)
         rows.append([member.address, role, member.version, *space])
     yield from table([kind, "is", "version", "file", "in use", "quota"], rows)
+    if any(lacks_quota(kind, member) for member in found):
+        yield QUOTA_UNKNOWN
 
 
 def summary(engine: str, kind: str, found: Image, alive: dict[int, bool], members: Sequence[Member]) -> Iterator[str]:
-    """The cluster in four lines."""
+    """The cluster in four lines, and a fifth if the quota is not known."""
     living = sum(alive.values())
     held = sum(found.owned().values())
     answering = [member for member in members if member.trouble is None]
-    fullest = max(answering, key=lambda member: member.used, default=None)
+    fullest = max(answering, key=lambda member: (member.used, member.file_bytes), default=None)
     yield f"cluster     {shown(found.cluster_id)} on {engine}"
     yield f"nodes       {len(alive)}, {living} alive"
     yield f"partitions  {len(found.partitions)}, {held} owned, {len(found.moving())} moving"
     of = "" if fullest is None or not fullest.quota_bytes else f" of {size(fullest.quota_bytes)}"
     space = "" if fullest is None else f", {size(fullest.file_bytes)}{of} used"
     yield f"{kind:<11} {counted(len(members), 'member')}, {len(answering)} answer{space}"
+    if any(lacks_quota(kind, member) for member in answering):
+        yield QUOTA_UNKNOWN

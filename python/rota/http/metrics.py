@@ -232,4 +232,6 @@ def _cluster(cluster: Cluster, counts: dict[str, Any]) -> Iterator[Metric]:
     if cluster.space is not None:
         file_bytes, live_bytes, quota_bytes = cluster.space
         space = GaugeMetricFamily("rota_engine_bytes", "Space of the fullest member of the engine.", labels=["kind"])
-        yield _labelled(space, {"file": file_bytes, "live": live_bytes, "quota": quota_bytes})
+        # etcd before 3.6 does not say its quota.
+        quota = {"quota": quota_bytes} if quota_bytes else {}
+        yield _labelled(space, {"file": file_bytes, "live": live_bytes} | quota)

@@ -43,6 +43,11 @@ pub trait Engine: Send + Sync + 'static {
         None
     }
 
+    /// Whether the engine says how large its files are, for metrics, even if it does not say its quota.
+    fn says_space(&self) -> bool {
+        false
+    }
+
     /// Bytes that the load of a partition has so far; `None` if there is none under way, or it is not known.
     fn loaded_bytes(&self, _partition: PartitionId) -> Option<usize> {
         None

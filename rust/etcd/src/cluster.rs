@@ -36,6 +36,10 @@ impl Engine for EtcdEngine {
         EtcdEngine::trouble(self)
     }
 
+    fn says_space(&self) -> bool {
+        true
+    }
+
     fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
         EtcdEngine::loaded_bytes(self, partition)
     }

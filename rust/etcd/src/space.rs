@@ -40,6 +40,7 @@ pub(crate) async fn of_member(shared: &Shared, endpoint: &Endpoint) -> Result<Me
     shared.connect(endpoint).await.map(|(_, status)| member_status(shared, status))
 }
 
+/// From 3.6 on etcd says its quota itself.
 fn member_status(shared: &Shared, status: StatusResponse) -> MemberStatus {
     let id = status.header.map_or(0, |header| header.member_id);
     let quota_bytes = match u64::try_from(status.db_size_quota) {

@@ -1,4 +1,4 @@
-//! Where an engine is: `etcd://user:password@h1:2379,h2:2379,h3:2379/prefix`.
+//! Where an engine is: `etcd://user:password@h1:2379,h2:2379,h3:2379/prefix?compact=off&quota=BYTES`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -38,12 +38,10 @@ pub struct Config {
     pub keep: Option<Duration>,
     /// Connections for appends.
     pub lanes: usize,
-    /// The space that etcd was given, for versions before 3.6, which do not say it.
+    /// The space that etcd was given, for versions before 3.6, which do not say it. 0: it is not known.
     pub quota_bytes: u64,
 }
 
-/// etcd's own default.
-pub const QUOTA_BYTES: u64 = 2 << 30;
 const PORT: u16 = 2379;
 /// A watch that is slower than this begins anew, and so does a load.
 const KEEP: Duration = Duration::from_mins(1);
@@ -73,10 +71,9 @@ impl Config {
             ("etcd", Some(_)) => return Err(bad("TLS files are for etcds, and the scheme is etcd")),
             _ => return Err(bad("the scheme is neither etcd nor etcds")),
         };
-        let (rest, keep) = match rest.split_once('?') {
-            None => (rest, true),
-            Some((rest, "compact=off")) => (rest, false),
-            Some(_) => return Err(bad("the only option is compact=off")),
+        let (rest, options) = match rest.split_once('?') {
+            None => (rest, Options::default()),
+            Some((rest, options)) => (rest, Options::parse(options).map_err(bad)?),
         };
         let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
@@ -96,9 +93,9 @@ impl Config {
             tls,
             timeout: Duration::from_secs(1),
             stall: Duration::from_secs(3),
-            keep: keep.then_some(KEEP),
+            keep: (!options.is_compacted_by_others).then_some(KEEP),
             lanes: 2,
-            quota_bytes: QUOTA_BYTES,
+            quota_bytes: options.quota_bytes,
         })
     }
 
@@ -107,6 +104,32 @@ impl Config {
         let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };
         let members: Vec<String> = self.endpoints.iter().map(Endpoint::to_string).collect();
         format!("{scheme}://{}{}", members.join(","), self.prefix)
+    }
+}
+
+/// What follows the prefix after `?`.
+#[derive(Default)]
+struct Options {
+    is_compacted_by_others: bool,
+    quota_bytes: u64,
+}
+
+impl Options {
+    /// Errors: why an option cannot be read.
+    fn parse(text: &str) -> Result<Options, &'static str> {
+        let mut options = Options::default();
+        for option in text.split('&') {
+            match option.split_once('=') {
+                Some(("compact", "off")) => options.is_compacted_by_others = true,
+                Some(("quota", bytes)) => {
+                    let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0);
+                    options.quota_bytes =
+                        bytes.ok_or("quota is no number of bytes above 0, such as quota=8589934592")?;
+                }
+                _ => return Err("the only options are compact=off and quota=BYTES"),
+            }
+        }
+        Ok(options)
     }
 }
 

@@ -9,9 +9,22 @@ fn a_url_names_members_prefix_and_user() {
     assert_eq!(endpoints, ["h1:2379", "h2:2379", "[::1]:4001"]);
     assert_eq!(config.prefix, "/rota/a");
     assert!(config.keep.is_some());
-    assert_eq!(Config::parse("etcd://h1/r?compact=off", None).expect("a URL").keep, None);
+    assert_eq!((Config::parse("etcd://h1/r?compact=off", None).expect("a URL").keep, config.quota_bytes), (None, 0));
     assert_eq!(config.user.map(|user| (user.name, user.password)), Some(("rota".to_owned(), "p@ss".to_owned())));
     assert_eq!(Config::parse("etcd://u:p@h1/r", None).expect("a URL").name(), "etcd://h1:2379/r");
+}
+
+#[test]
+fn a_url_says_the_quota_of_an_etcd_that_does_not() {
+    for (url, keeps) in [
+        ("etcd://h1/r?quota=8589934592", true),
+        ("etcd://h1/r?compact=off&quota=8589934592", false),
+        ("etcd://h1/r?quota=8589934592&compact=off", false),
+    ] {
+        let config = Config::parse(url, None).expect("a URL");
+        assert_eq!((config.quota_bytes, config.keep.is_some()), (8 << 30, keeps), "{url}");
+        assert_eq!((config.prefix.as_str(), config.name().as_str()), ("/r", "etcd://h1:2379/r"), "{url}");
+    }
 }
 
 #[test]
@@ -26,7 +39,11 @@ fn bad_urls_are_refused_without_their_password() {
         ("etcd://h1:2379,/rota", "not HOST:PORT"),
         ("etcd://rota@h1:2379/rota", "no password"),
         ("etcd://rota:%zz@h1:2379/rota", "no password"),
-        ("etcd://h1:2379/rota?compact=no", "the only option"),
+        ("etcd://h1:2379/rota?compact=no", "the only options are compact=off and quota=BYTES"),
+        ("etcd://h1:2379/rota?", "the only options"),
+        ("etcd://h1:2379/rota?quota=8GiB", "quota is no number of bytes"),
+        ("etcd://h1:2379/rota?compact=off&quota=0", "quota is no number of bytes"),
+        ("etcd://h1:2379/rota?quota=-1", "quota is no number of bytes"),
         ("etcds://rota:secret@h1:2379/rota", "no CA certificates"),
     ] {
         let error = Config::parse(url, None).expect_err(url).to_string();

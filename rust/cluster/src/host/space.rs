@@ -45,7 +45,7 @@ impl Space {
 }
 
 impl Running<'_> {
-    /// Asks if it is time, for metrics. An engine without a quota is not asked again.
+    /// Asks if it is time, for metrics. An engine that has no quota is not asked again.
     pub(super) fn ask_usage(&mut self) {
         let now_ms = self.now_ms();
         if self.space.is_asking || now_ms < self.space.next_ms {
@@ -66,7 +66,7 @@ impl Running<'_> {
         self.space.next_ms = self.now_ms() + INTERVAL_MS;
         let Outcome::Answered(answer) = outcome else { return };
         let Content::Used(used) = &answer.content else { return };
-        if used.quota_bytes == 0 {
+        if used.quota_bytes == 0 && !self.engine.says_space() {
             self.space.next_ms = u64::MAX;
             return;
         }
