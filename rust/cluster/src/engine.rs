@@ -43,6 +43,11 @@ pub trait Engine: Send + Sync + 'static {
         None
     }
 
+    /// How many small requests the engine carries out side by side. More would wait for each other, and a beat for them.
+    fn small_at_once(&self) -> usize {
+        1
+    }
+
     /// Whether the engine says how large its files are, for metrics, even if it does not say its quota.
     fn says_space(&self) -> bool {
         false

@@ -56,6 +56,7 @@ pub use engine::{Engine, Loads, Pending, UnderWay};
 pub use host::{Connect, Host, HostConfig, OnTable};
 pub use log::ClusterLog;
 pub use memory::{Faults, MemoryEngine, MemoryLink};
+pub use messages::Written;
 pub use producer_ids::ProducerIds;
 pub use session::{Change, Session};
 pub use stats::{ClusterStats, Handover};

@@ -296,6 +296,10 @@ impl Engine for MemoryLink {
         })
     }
 
+    fn small_at_once(&self) -> usize {
+        8
+    }
+
     fn loaded_bytes(&self, partition: PartitionId) -> Option<usize> {
         self.shown.loads.bytes(partition)
     }

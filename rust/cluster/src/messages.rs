@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     ops::Range,
-    sync::{Arc, mpsc::SyncSender},
+    sync::{Arc, mpsc::Sender},
 };
 
 use rota_engine::{CallId, Chunk, Epoch, Outcome, PartitionId, Revision, requests::PutNote};
@@ -32,6 +32,16 @@ impl AppendOrder {
     }
 }
 
+/// What becomes of notes that a server writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The engine has answered about another one of them.
+    One,
+    /// The end. All are written, and this node's view shows them: a revision that has them all. Or why one is not written,
+    /// or may not be.
+    All(Result<Revision, String>),
+}
+
 /// A message to the host.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -43,8 +53,8 @@ pub(crate) enum Message {
     Dropped(PartitionId, Epoch),
     /// The serving thread cannot read what the engine has of the partition; why, behind "this server".
     Damaged(PartitionId, Epoch, String),
-    /// Write notes of the server; the answer says at which revision, or why not.
-    PutNotes(Vec<PutNote>, SyncSender<Result<Revision, String>>),
+    /// Write notes of the server, and say what becomes of them.
+    PutNotes(Vec<PutNote>, Sender<Written>),
     /// Confirm that the node owns the partitions.
     Confirm(Needed, oneshot::Sender<()>),
     /// The server needs producer ids.

@@ -97,6 +97,13 @@ impl Session {
         }
     }
 
+    /// The serving thread waits for the engine, which answers it: it takes no turns, and is not stuck. It answers no reads
+    /// meanwhile, and follows later.
+    pub fn waits(&self) {
+        let asked = self.mail().asked;
+        self.answered.store(asked, Ordering::Release);
+    }
+
     /// Whether the node has lost a partition, which the serving thread has yet to follow.
     pub fn has_lost(&self, partition: PartitionId, epoch: Epoch) -> bool {
         self.mail().changes.contains(&Change::Lose(partition, epoch))
@@ -183,5 +190,17 @@ mod tests {
         assert!(!session.is_answered());
         session.follow(|_| ());
         assert!(session.is_answered());
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_the_engine_is_not_stuck_and_does_not_answer_longer() {
+        let (host, _messages) = unbounded_channel();
+        let session = Session::new(SessionClock::new(|| 50), host);
+        session.ask();
+        session.post([Change::Lose(PartitionId(3), Epoch(1))], 100);
+        session.waits();
+        assert!(session.is_answered());
+        assert!(!session.is_valid(), "the partition is not unloaded yet");
+        assert!(session.has_lost(PartitionId(3), Epoch(1)));
     }
 }

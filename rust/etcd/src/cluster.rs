@@ -36,6 +36,10 @@ impl Engine for EtcdEngine {
         EtcdEngine::trouble(self)
     }
 
+    fn small_at_once(&self) -> usize {
+        8
+    }
+
     fn says_space(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ use super::Running;
 use crate::{
     batches,
     log::{ENTRY_BYTES_MAX, LANES, Shelf, lane_of},
-    messages::{AppendOrder, Message, Report},
+    messages::{AppendOrder, Message, Report, Written},
 };
 
 /// Before a request is sent again that found no space.
@@ -81,7 +81,7 @@ pub(super) fn refuse(shelf: &Shelf, message: Message) {
         Message::Open(partition, epoch, to) => refuse_open(partition, epoch, &to),
         Message::PutNotes(_, answer) => {
             // The caller may have given up.
-            let _gone = answer.send(Err("this server has not joined the cluster".to_owned()));
+            let _gone = answer.send(Written::All(Err("this server has not joined the cluster".to_owned())));
         }
         Message::Appends => shelf.refuse_orders(),
         _ => {}

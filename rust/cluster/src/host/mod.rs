@@ -9,6 +9,7 @@ mod confirming;
 mod joining;
 mod ownership;
 mod past;
+mod server_notes;
 mod slow;
 mod snapshots;
 mod space;
@@ -20,7 +21,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, channel},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -30,7 +31,7 @@ use rota_engine::{
     CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Node, NodeId, Nonce, Outcome,
     PartitionId, Request, Revision, Ticket, View,
     node::Stop,
-    requests::{Body, Content, NotePut, PutNote},
+    requests::{Body, PutNote},
 };
 use rota_log::{Completion, Completions};
 use tokio::{
@@ -53,7 +54,7 @@ use crate::{
     engine::{Engine, Pending},
     log::{ClusterLog, LANES, Shelf},
     members::Members,
-    messages::{Message, Report},
+    messages::{Message, Report, Written},
     notes::{NodeInfo, NodeState, Partitions, Plan},
     producer_ids::{ProducerIds, reserve},
     session::Session,
@@ -165,12 +166,12 @@ impl Host {
         left
     }
 
-    /// Writes notes one after the other, each if it still is what the caller saw. The result arrives when this node's
-    /// view shows them: the revision of the last one, or why one was not written.
-    pub fn put_notes(&self, notes: Vec<PutNote>) -> Receiver<Result<Revision, String>> {
-        let (answer, written) = sync_channel(1);
+    /// Writes notes of different names, each if it still is what the caller saw: several at a time, until the engine
+    /// refuses one or the receiver is gone. What becomes of them arrives.
+    pub fn put_notes(&self, notes: Vec<PutNote>) -> Receiver<Written> {
+        let (answers, written) = channel();
         // The receiver sees that the host has ended.
-        let _ended = self.messages.send(Message::PutNotes(notes, answer));
+        let _ended = self.messages.send(Message::PutNotes(notes, answers));
         written
     }
 
@@ -594,28 +595,6 @@ impl<'c> Running<'c> {
         self.say_slow();
     }
 
-    fn put_notes(&self, notes: Vec<PutNote>, answer: SyncSender<Result<Revision, String>>) {
-        let (engine, mut views, shared) = (Arc::clone(&self.engine), self.views.clone(), Rc::clone(&self.shared));
-        let history = self.node.inspect().history;
-        tokio::task::spawn_local(async move {
-            let mut written = Ok(Revision(0));
-            for note in notes {
-                written = put_note(&*engine, &Request { history, body: Body::Note(note) }).await;
-                if written.is_err() {
-                    break;
-                }
-            }
-            if let Ok(revision) = written {
-                shared.show_from(history, revision);
-                let seen = |view: &Option<Arc<View>>| view.as_ref().is_some_and(|view| view.revision >= revision);
-                // A stalled watch shows it later.
-                let _stalled = tokio::time::timeout(Duration::from_secs(1), views.wait_for(seen)).await;
-            }
-            // The caller may have given up.
-            let _gone = answer.send(written);
-        });
-    }
-
     fn reserve_producer_ids(&mut self) {
         if std::mem::replace(&mut self.is_reserving_ids, true) {
             return;
@@ -654,23 +633,6 @@ impl<'c> Running<'c> {
         self.publish(Standing::Left);
         true
     }
-}
-
-/// Writes a note. An unknown outcome is resolved by the same request again.
-async fn put_note(engine: &dyn Engine, request: &Request) -> Result<Revision, String> {
-    for _ in 0..3 {
-        match engine.call(request).await {
-            Outcome::Answered(answer) => {
-                return match answer.content {
-                    Content::NotePut(NotePut::Written) => Ok(answer.revision),
-                    Content::NotePut(NotePut::Refused(_)) => Err("another node changed it meanwhile".to_owned()),
-                    _ => Err("the engine has another history".to_owned()),
-                };
-            }
-            Outcome::Unknown | Outcome::SpaceExhausted => {}
-        }
-    }
-    Err(engine.trouble().unwrap_or_else(|| "the engine does not answer".to_owned()))
 }
 
 /// How much earlier a node stops answering reads: it covers the difference of two clocks' rates within a TTL.

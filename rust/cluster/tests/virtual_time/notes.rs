@@ -2,10 +2,14 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, mpsc::TryRecvError},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, TryRecvError},
+    },
+    time::Duration,
 };
 
-use rota_cluster::Standing;
+use rota_cluster::{Standing, Written};
 use rota_engine::{Revision, requests::PutNote};
 
 use crate::{
@@ -25,6 +29,60 @@ async fn take_ids(scene: &Scene, node: i32, count: usize) -> Vec<i64> {
     ids
 }
 
+/// Waits for the end of a change of notes: its result, and about how many the engine has answered before.
+async fn ended(scene: &Scene, written: &Receiver<Written>) -> (Result<Revision, String>, usize) {
+    let mut answered = 0;
+    loop {
+        match written.try_recv() {
+            Ok(Written::One) => answered += 1,
+            Ok(Written::All(result)) => return (result, answered),
+            Err(TryRecvError::Empty) => scene.pass(10).await,
+            Err(TryRecvError::Disconnected) => panic!("the host has ended"),
+        }
+        assert!(scene.now_ms() < 120_000, "the change does not end");
+    }
+}
+
+fn topic_notes(count: usize) -> Vec<PutNote> {
+    let note = |at| PutNote { name: format!("topic/t{at}"), seen: None, value: Some(b"1".to_vec()) };
+    (0..count).map(note).collect()
+}
+
+#[test]
+fn many_notes_are_written_side_by_side_and_each_answer_is_reported() {
+    run(|| async {
+        let scene = one_node().await;
+        let process = &scene.processes[&1];
+        process.link.set_faults(|faults| faults.latency = Duration::from_millis(50));
+        let from_ms = scene.now_ms();
+        let (result, answered) = ended(&scene, &process.host.put_notes(topic_notes(200))).await;
+        assert_eq!(answered, 200);
+        // One after the other they take ten seconds of the virtual time.
+        assert!(scene.now_ms() - from_ms < 3_000, "{}", scene.now_ms() - from_ms);
+        let view = scene.engine.view();
+        assert_eq!(view.notes.keys().filter(|name| name.starts_with("topic/t")).count(), 200);
+        assert!(result.is_ok_and(|revision| revision <= view.revision));
+    });
+}
+
+#[test]
+fn after_a_note_that_is_refused_or_a_caller_that_is_gone_no_more_are_written() {
+    run(|| async {
+        let scene = one_node().await;
+        let process = &scene.processes[&1];
+        let count = || scene.engine.view().notes.keys().filter(|name| name.starts_with("topic/t")).count();
+        scene.write_note("topic/t20", "of another server");
+        let (result, _) = ended(&scene, &process.host.put_notes(topic_notes(200))).await;
+        assert_eq!(result, Err("another node changed it meanwhile".to_owned()));
+        let written = count();
+        assert!((21..40).contains(&written), "{written}");
+        process.link.set_faults(|faults| faults.latency = Duration::from_millis(50));
+        drop(process.host.put_notes(topic_notes(200).split_off(100)));
+        scene.pass(5_000).await;
+        assert!((written + 1..written + 20).contains(&count()), "{written} {}", count());
+    });
+}
+
 #[test]
 fn a_note_of_unknown_outcome_is_written_when_that_is_said() {
     run(|| async {
@@ -33,14 +91,7 @@ fn a_note_of_unknown_outcome_is_written_when_that_is_said() {
         process.link.set_faults(|faults| faults.lost_requests = 1);
         let put = PutNote { name: "topic/orders".to_owned(), seen: None, value: Some(b"1".to_vec()) };
         let written = process.host.put_notes(vec![put]);
-        let result = loop {
-            scene.pass(10).await;
-            match written.try_recv() {
-                Err(TryRecvError::Empty) => assert!(scene.now_ms() < 60_000),
-                result => break result,
-            }
-        };
-        assert!(result.unwrap().is_ok());
+        assert!(ended(&scene, &written).await.0.is_ok());
         assert!(scene.engine.view().notes.contains_key("topic/orders"));
     });
 }
@@ -63,13 +114,7 @@ fn an_image_with_a_note_of_unknown_outcome_is_shown_at_the_revision_that_its_wri
         process.link.set_faults(|faults| faults.lost_answers = 1);
         let put = PutNote { name: "topic/orders".to_owned(), seen: None, value: Some(b"1".to_vec()) };
         let written = process.host.put_notes(vec![put]);
-        let needed = loop {
-            scene.pass(10).await;
-            match written.try_recv() {
-                Err(TryRecvError::Empty) => assert!(scene.now_ms() < 60_000),
-                result => break result.unwrap().unwrap(),
-            }
-        };
+        let needed = ended(&scene, &written).await.0.unwrap();
         let first = shown.lock().unwrap().iter().find(|(has_it, _)| *has_it).copied();
         assert!(first.is_some_and(|(_, revision)| revision < needed), "the first attempt was carried out: {first:?}");
         let is_shown = || shown.lock().unwrap().iter().filter(|(_, revision)| *revision >= needed).count();

@@ -333,11 +333,11 @@ mod tests {
         let count = Arc::clone(&asked);
         let put = move |_| {
             count.fetch_add(1, Ordering::Relaxed);
-            let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-            sender.send(answer.clone()).unwrap();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            sender.send(rota_cluster::Written::All(answer.clone())).unwrap();
             receiver
         };
-        configs.share(Notes::new(Box::new(put), Box::new(|| true)));
+        configs.share(Notes::new(Box::new(put), Box::new(|| true), Box::new(|| ())));
         (configs, asked)
     }
 

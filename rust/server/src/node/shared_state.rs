@@ -430,12 +430,14 @@ impl SharedState {
 /// The notes of a cluster's engine, while the server runs.
 fn notes_of(cluster: &Arc<Cluster>) -> Notes {
     let (host, session) = (Arc::downgrade(cluster), Arc::clone(cluster.session()));
+    let waits = Arc::clone(&session);
     let put = move |notes| match host.upgrade() {
         Some(cluster) => cluster.host().put_notes(notes),
         // The receiver sees that the sender is gone.
-        None => std::sync::mpsc::sync_channel(0).1,
+        None => std::sync::mpsc::channel().1,
     };
-    Notes::new(Box::new(put), Box::new(move || session.is_valid()))
+    // A change of many topics may take longer than the TTL: this thread is not stuck.
+    Notes::new(Box::new(put), Box::new(move || session.is_valid()), Box::new(move || waits.waits()))
 }
 
 #[cfg(test)]

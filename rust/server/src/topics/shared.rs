@@ -133,7 +133,9 @@ impl State {
                 Ok(found) => {
                     let next = next.get_or_insert_with(|| table.clone());
                     next.remove(name);
-                    found.into_iter().for_each(|Found { name, topic }| next.insert(&name, topic));
+                    for Found { name, topic } in found {
+                        next.insert(&name, topic);
+                    }
                 }
                 Err(reason) => {
                     if self.unreadable.insert(name.clone(), note.clone()).is_none() {
