@@ -9,7 +9,7 @@ use rota_engine::{
 use rota_etcd::{Alarm, EtcdEngine};
 
 use crate::{
-    engines::run,
+    engines::{open, run},
     etcd::Etcd,
     members::{Owner, PARTITION, call},
 };
@@ -45,6 +45,22 @@ async fn revision(engine: &EtcdEngine, owner: &Owner<EtcdEngine>) -> rota_engine
         Outcome::Answered(answer) => answer.revision,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_quota_of_an_etcd_that_does_not_say_it_is_that_of_the_url_or_unknown() {
+    run(|| async {
+        let etcd = Etcd::start(1, &["--quota-backend-bytes", &QUOTA_BYTES.to_string()]);
+        for of_url in [0, QUOTA_BYTES] {
+            let mut config = etcd.config();
+            config.quota_bytes = of_url;
+            let engine = open(&config).await;
+            let status = engine.members().await.remove(0).status.expect("the member answers");
+            let says_quota = status.version.starts_with("3.6.") || status.version.starts_with("3.7.");
+            let expected = if says_quota { QUOTA_BYTES } else { of_url };
+            assert_eq!(status.used.quota_bytes, expected, "{}", status.version);
+        }
+    });
 }
 
 #[test]
