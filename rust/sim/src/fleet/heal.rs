@@ -156,7 +156,7 @@ impl Fleet {
                 return Some(format!("{name} reads {partition}, which it does not want"));
             }
             if !self.topics.has(partition) {
-                // An upgrade takes over what the leader assigned. If it raises no epoch, nobody hears of it.
+                // An upgrade takes over what the leader assigned. If it raises no epoch, no member hears of it.
                 let was_taken_over = self.guards[group].upgraded == Some(generation);
                 let may_remain = match consumers {
                     Some(consumers) => was_taken_over && consumers.epoch() == generation,
