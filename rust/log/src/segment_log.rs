@@ -347,7 +347,10 @@ impl Passes {
         for message in messages {
             match message {
                 Message::Do(command, reply) => {
-                    bytes += if let Command::Append { batch, .. } = &command { batch.len() } else { 0 };
+                    bytes += match &command {
+                        Command::Append { batch, .. } | Command::AppendAt { batch, .. } => batch.len(),
+                        _ => 0,
+                    };
                     if bytes > PASS_BYTES_MAX && !commands.is_empty() {
                         self.pass(mem::take(&mut commands), mem::take(&mut replies));
                         bytes = 0;

@@ -36,6 +36,18 @@ pub enum Command {
         /// The batch, with a valid checksum.
         batch: Vec<u8>,
     },
+    /// Like `Append`, but refused with [`LogError::Storage`] unless the next offset is `base_offset`: otherwise an append
+    /// before it has failed.
+    AppendAt {
+        /// The partition.
+        partition: PartitionHandle,
+        /// The writer's epoch.
+        epoch: i32,
+        /// The expected first offset.
+        base_offset: i64,
+        /// The batch, with a valid checksum.
+        batch: Vec<u8>,
+    },
     /// Opens a partition under an epoch. Outcome: the offset of the next record.
     Open {
         /// The partition.
@@ -152,6 +164,7 @@ impl Store {
                     pass.outcomes[at] = Some(self.create(&topic, partition, topic_id, &mut pass));
                 }
                 Command::Append { partition, .. }
+                | Command::AppendAt { partition, .. }
                 | Command::Open { partition, .. }
                 | Command::Delete { partition }
                 | Command::Trim { partition, .. }
@@ -399,6 +412,14 @@ fn declare_again(partition: &Partition, PartitionHandle(handle): PartitionHandle
     WalEntry::Declare { handle, topic, partition: *partition, topic_id: *topic_id }.write(frame);
 }
 
+/// Refuses an append behind a failed one.
+fn not_at(base_offset: i64, next_offset: i64) -> LogError {
+    let reason = format!(
+        "an earlier append failed: the next offset is {next_offset}, this append is for {base_offset}; send it again"
+    );
+    LogError::Storage { reason: reason.into() }
+}
+
 /// The part of a pass for one partition.
 struct Stage<'s> {
     partition: &'s mut Partition,
@@ -421,6 +442,13 @@ impl Stage<'_> {
         }
         match command {
             Command::Append { epoch, batch, .. } => self.append(*epoch, batch),
+            Command::AppendAt { epoch, base_offset, batch, .. } => {
+                let next_offset = self.next_offset();
+                if *base_offset != next_offset && self.partition.check_epoch(*epoch).is_ok() {
+                    return Ok(Err(not_at(*base_offset, next_offset)));
+                }
+                self.append(*epoch, batch)
+            }
             Command::Open { epoch, .. } => self.open(*epoch),
             Command::Delete { .. } => {
                 self.end_run()?;

@@ -3,7 +3,10 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rota_log::files::{Access, DiskFiles, Entry, File, Files, Lock};
@@ -12,6 +15,8 @@ use rota_log::files::{Access, DiskFiles, Entry, File, Files, Lock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Read,
+    /// Of a segment; counted when it begins.
+    Write,
     Sync,
     /// Counted under the new name.
     Rename,
@@ -22,6 +27,10 @@ pub enum Action {
 pub struct CountedFiles {
     /// Actions with their paths and bytes.
     done: Arc<Mutex<Vec<(Action, PathBuf, usize)>>>,
+    /// Writes of segments wait while this is locked.
+    pub writing: Arc<Mutex<()>>,
+    /// The number of the next writes of segments that find the disk full.
+    pub full: Arc<AtomicU64>,
 }
 
 impl CountedFiles {
@@ -58,6 +67,14 @@ impl File for CountedFile {
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        if self.path.extension().is_some_and(|extension| extension == "log") {
+            self.disk.count(Action::Write, &self.path, bytes.len());
+            drop(self.disk.writing.lock().unwrap_or_else(PoisonError::into_inner));
+            let less = |left: u64| left.checked_sub(1);
+            if self.disk.full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
         self.file.write_at(bytes, position)
     }
 

@@ -1,6 +1,10 @@
 //! What requests read from the disk and write to it.
 
-use std::{path::Path, sync::Arc, thread};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    thread,
+};
 
 use bytes::Bytes;
 use kafka_protocol::{
@@ -12,9 +16,9 @@ use kafka_protocol::{
     },
     protocol::StrBytes,
 };
-use rota_log::BatchWriter;
+use rota_log::{BatchWriter, LogError};
 
-use super::{TopicSettings, TopicTable, Topics, partition_data::Records, verify::Transaction};
+use super::{AppendToken, TopicSettings, TopicTable, Topics, partition_data::Records, verify::Transaction};
 use crate::{
     base::{
         counted_files::{Action, CountedFiles},
@@ -56,18 +60,29 @@ fn batch(timestamp_ms: i64, value_bytes: usize) -> Bytes {
 
 /// Produces a batch to partition 0, and waits until it is durable.
 fn produce(topics: &mut Topics, records: Bytes) {
+    let tokens = begin(topics, records);
+    let outcomes = ended(topics, tokens.len());
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
+/// Begins to produce a batch to partition 0. Returns what is in flight.
+fn begin(topics: &mut Topics, records: Bytes) -> Vec<AppendToken> {
     let data = PartitionProduceData::default().with_records(Some(records));
     let asked = TopicProduceData::default().with_name(name()).with_partition_data(vec![data]);
     let outcome = topics.produce(&ProduceRequest::default().with_acks(-1).with_topic_data(vec![asked]), 9, 0);
-    let mut waiting: Vec<_> = outcome.waiting.into_keys().collect();
-    assert_eq!(outcome.response.responses[0].partition_responses[0].error_code, 0);
-    while !waiting.is_empty() {
-        for (token, result) in topics.produced() {
-            assert!(result.is_ok(), "{result:?}");
-            waiting.retain(|other| *other != token);
-        }
+    let answer = &outcome.response.responses[0].partition_responses[0];
+    assert_eq!((answer.error_code, &answer.error_message), (0, &None));
+    outcome.waiting.into_keys().collect()
+}
+
+/// Waits for the outcomes of so many batches.
+fn ended(topics: &mut Topics, count: usize) -> Vec<Result<i64, LogError>> {
+    let mut outcomes = Vec::new();
+    while outcomes.len() < count {
+        outcomes.extend(topics.produced().into_iter().map(|(_, outcome)| outcome));
         thread::yield_now();
     }
+    outcomes
 }
 
 /// Fetches partition 0 so many times, with one limit for the partition and the answer.
@@ -223,4 +238,27 @@ fn the_partitions_that_a_request_begins_are_created_together() {
     assert_eq!((on_disk("t"), on_disk("u")), (0, 100));
     let waiting = topics.produce(&request, 9, 0).waiting.len();
     assert_eq!(waiting, 100);
+}
+
+#[test]
+fn a_batch_queued_behind_one_that_a_full_disk_refused_is_refused_too_and_later_ones_are_stored() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "104857600");
+    produce(&mut topics, batch(0, 1));
+
+    let held = files.writing.lock().unwrap();
+    files.restart();
+    files.full.store(1, Ordering::SeqCst);
+    begin(&mut topics, batch(0, BATCH_BYTES));
+    // The next batch is in another pass.
+    while files.sizes(Action::Write, "t-0").is_empty() {
+        thread::yield_now();
+    }
+    begin(&mut topics, batch(0, 1));
+    drop(held);
+    let outcomes = ended(&mut topics, 2);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(LogError::Storage { .. }))), "{outcomes:?}");
+    assert_eq!(topics.log_end("t", 0), Some(1));
+    begin(&mut topics, batch(0, 1));
+    assert_eq!(ended(&mut topics, 1), [Ok(1)]);
 }

@@ -42,7 +42,7 @@ pub(super) struct DiskRecords {
     pub in_flight: u64,
     /// The offset of the oldest batch in flight. Readers may see it before its end is handled here.
     pub settled_offset: i64,
-    /// Why nothing more is appended: a batch failed, and later ones must not take its offsets.
+    /// Why nothing more is appended: a batch failed, and those in flight behind it fail, too.
     pub stopped: Option<Arc<str>>,
     /// Whether only a restart helps.
     is_stopped_for_good: bool,
@@ -65,17 +65,17 @@ impl DiskRecords {
         }
     }
 
-    /// Handles the completion of a batch. After a failed write that stored nothing, batches are accepted again once
-    /// none is in flight. The state of `producers` assumed the failed batch, so it is read again.
+    /// Handles the completion of a batch. After one that was not stored, the store refuses those in flight behind it,
+    /// and batches are accepted again once none is in flight. The state of `producers` assumed the failed batch, so it
+    /// is read again.
     pub fn ended(&mut self, result: &Result<i64, LogError>, producers: &mut Producers) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match result {
-            // A later batch has the offsets of the failed one.
-            Ok(_) => self.is_stopped_for_good |= self.stopped.is_some(),
-            Err(error) => {
-                self.is_stopped_for_good |= !matches!(error, LogError::Storage { .. });
+            Err(error) if self.is_stopped_for_good || is_passing(error) => {
                 self.stopped.get_or_insert_with(|| error.to_string().into());
             }
+            Err(error) => self.stop_for_good(error),
+            Ok(_) => {}
         }
         if self.in_flight == 0 && self.stopped.is_some() && !self.is_stopped_for_good {
             self.stopped = None;
@@ -137,6 +137,11 @@ impl DiskRecords {
             from = slice.next_offset;
         }
     }
+}
+
+/// Whether nothing of the append is stored, and a later one may succeed.
+fn is_passing(error: &LogError) -> bool {
+    matches!(error, LogError::Storage { .. } | LogError::TooLarge { .. } | LogError::Empty | LogError::Failed { .. })
 }
 
 /// Subtracts a segment's size from the bytes that may be read.

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::{
     LEADER_EPOCH, Partition, Topic, TopicTable, Topics,
-    disk::KAFKAS_OWN,
+    disk::{KAFKAS_OWN, OnDisk},
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
     refusal::{BY_ID_SINCE, Refusal, refuse},
@@ -315,7 +315,10 @@ impl Appends {
         self.next += 1;
         let ended = Arc::clone(&self.ended);
         let written = WrittenBatch::of(batch, EndMarker::read(batch).ok().flatten());
-        let command = Command::Append { partition: disk.on_disk.handle, epoch: disk.on_disk.epoch, batch: bytes };
+        // The store refuses what is queued behind a failed batch: its offset and the state of its producer assume that
+        // batch.
+        let OnDisk { handle: partition, epoch, .. } = disk.on_disk;
+        let command = Command::AppendAt { partition, epoch, base_offset, batch: bytes };
         store.submit(command, move |result| {
             ended.lock().unwrap_or_else(PoisonError::into_inner).push((token, place, written, result));
             if let Some(waker) = waker {
