@@ -16,7 +16,9 @@ use std::{
 };
 
 use kafka_protocol::messages::{
-    DeleteTopicsRequest, JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
+    DeleteTopicsRequest, FetchRequest, JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+    SyncGroupRequest,
+    fetch_request::{FetchPartition, FetchTopic},
     join_group_request::JoinGroupRequestProtocol,
     offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
     offset_fetch_request::OffsetFetchRequestTopic,
@@ -68,6 +70,7 @@ struct FailingFiles {
     /// Operations that were asked for.
     asked: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
+    read_bytes: Arc<AtomicU64>,
 }
 
 impl FailingFiles {
@@ -102,7 +105,9 @@ struct FailingFile {
 impl File for FailingFile {
     fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
         self.disk.check(Operation::Read, &self.path)?;
-        self.file.read_at(bytes, position)
+        let read = self.file.read_at(bytes, position)?;
+        self.disk.read_bytes.fetch_add(read as u64, Ordering::SeqCst);
+        Ok(read)
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
@@ -210,9 +215,13 @@ fn has_answer(client: &TcpStream) -> bool {
 
 /// One message to partition 0 of `t`, with a sequence number of an idempotent producer.
 fn message(sequence: Option<i32>) -> ProduceRequest {
+    message_of(b"message", sequence)
+}
+
+fn message_of(value: &[u8], sequence: Option<i32>) -> ProduceRequest {
     let mut writer = BatchWriter::default();
     writer.producer = sequence.map(|sequence| (PRODUCER_ID, 0, sequence));
-    writer.push(0, None, Some(b"message"));
+    writer.push(0, None, Some(value));
     let data = PartitionProduceData::default().with_index(0).with_records(Some(writer.finish()));
     let topics = vec![TopicProduceData::default().with_name(topic("t")).with_partition_data(vec![data])];
     ProduceRequest::default().with_acks(-1).with_topic_data(topics)
@@ -508,6 +517,39 @@ fn a_batch_that_a_full_disk_refused_is_stored_when_it_is_sent_again() {
     drop(scene);
     let scene = served(&dir, &FailingFiles::default());
     assert_eq!((scene.produce_once(1), scene.log_end()), ((NONE, 1), Some(3)));
+}
+
+#[test]
+fn a_fetch_that_waits_for_many_bytes_reads_them_once() {
+    const VALUE_BYTES: usize = 50_000;
+    const MIN_BYTES: i32 = 1_500_000;
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let data = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.path().join("data")) };
+    let mut scene = Scene::of(ServerConfig { data: Some(data), ..ServerConfig::default() });
+    scene.server.create_topic("t", 1).unwrap();
+    assert_eq!(scene.produce(), NONE);
+
+    let partition = FetchPartition::default().with_partition_max_bytes(1 << 24).with_current_leader_epoch(-1);
+    let fetch = FetchRequest::default()
+        .with_max_wait_ms(i32::MAX)
+        .with_min_bytes(MIN_BYTES)
+        .with_max_bytes(1 << 24)
+        .with_session_epoch(-1);
+    for isolation_level in [0, 1] {
+        let mut client = connected(&scene.server);
+        let at_the_end = partition.clone().with_fetch_offset(scene.log_end().unwrap());
+        let asked = FetchTopic::default().with_topic(topic("t")).with_partitions(vec![at_the_end]);
+        send(&mut client, 12, &fetch.clone().with_topics(vec![asked]).with_isolation_level(isolation_level));
+        files.read_bytes.store(0, Ordering::SeqCst);
+        while !has_answer(&client) {
+            let request = message_of(&vec![7; VALUE_BYTES], None);
+            assert_eq!(scene.ask(8, &request).responses[0].partition_responses[0].error_code, NONE);
+        }
+        let answered = answer::<FetchRequest>(&mut client, 12).responses.remove(0).partitions.remove(0);
+        let bytes = answered.records.expect("there are records").len() as u64;
+        let read_bytes = files.read_bytes.load(Ordering::SeqCst);
+        assert!(bytes >= MIN_BYTES as u64 && read_bytes < 2 * bytes, "{bytes} of {read_bytes}");
+    }
 }
 
 #[test]

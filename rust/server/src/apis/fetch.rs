@@ -15,7 +15,12 @@ use super::{
     Handled,
     context::{Context, Outcome},
 };
-use crate::{client::reply_to::ReplyTo, faults, node::Node, topics::WatchId};
+use crate::{
+    client::reply_to::ReplyTo,
+    faults,
+    node::Node,
+    topics::{Seen, WatchId},
+};
 
 /// Answers at once if there is enough data or an error; otherwise the request waits.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
@@ -35,9 +40,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         return Ok(context.answer(&outcome.response));
     }
     Ok(Handled::Fetch(Box::new(FetchWait {
-        request,
         refused,
         seen_changes,
+        seen: context.node.topics().seen(&request, context.version(), &outcome),
+        request,
         readable: outcome.readable,
         reply_to: context.reply_to(),
         body_bytes: context.body().len(),
@@ -75,6 +81,8 @@ pub struct FetchWait {
     refused: Vec<FetchableTopicResponse>,
     /// The changes of topics before the first look.
     seen_changes: u64,
+    /// What the last look has seen.
+    seen: Seen,
     /// Number of partitions that could be read at the first look.
     readable: usize,
     reply_to: ReplyTo,
@@ -89,11 +97,14 @@ impl FetchWait {
     pub fn size_bytes(&self) -> usize {
         let topics = &self.request.topics;
         let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
-        self.body_bytes + topics.len() * size_of::<FetchTopic>() + partitions * size_of::<FetchPartition>()
+        self.body_bytes
+            + self.seen.size_bytes()
+            + topics.len() * size_of::<FetchTopic>()
+            + partitions * size_of::<FetchPartition>()
     }
 
     /// Looks again before the first watch, if something has changed since. Returns whether it answered.
-    pub fn finish_if_changed(&self, node: &mut Node) -> bool {
+    pub fn finish_if_changed(&mut self, node: &mut Node) -> bool {
         node.topics().changes() != self.seen_changes && self.finish(node, false)
     }
 
@@ -108,14 +119,22 @@ impl FetchWait {
     }
 
     /// Answers if there is enough data, a partition is gone, the time is up, or `over`. Returns whether it did.
-    pub fn finish(&self, node: &mut Node, over: bool) -> bool {
+    pub fn finish(&mut self, node: &mut Node, over: bool) -> bool {
         follow_offsets(node, &self.request);
-        let mut outcome = node.topics().fetch(&self.request, self.reply_to.version);
+        let (topics, version) = (node.topics(), self.reply_to.version);
+        let is_over = over || self.until <= Instant::now();
+        // Reading a few more bytes each time would read all of them again for every batch that comes.
+        if !is_over && !topics.may_be_complete(&self.request, version, &self.seen) {
+            return false;
+        }
+        let mut outcome = topics.fetch(&self.request, version);
         let is_gone = outcome.readable < self.readable;
-        let finished = over || is_gone || self.until <= Instant::now() || outcome.is_complete(&self.request);
+        let finished = is_over || is_gone || outcome.is_complete(&self.request);
         if finished {
             outcome.response.responses.extend_from_slice(&self.refused);
             self.reply_to.encode_or_close(&outcome.response);
+        } else {
+            self.seen = topics.seen(&self.request, version, &outcome);
         }
         finished
     }

@@ -210,7 +210,7 @@ impl Channel {
         }
         match next {
             Next::Parked => self.wait_for_answer().await?,
-            Next::Fetch(wait) => {
+            Next::Fetch(mut wait) => {
                 wait.finish(&mut self.event_loop.node.borrow_mut(), true);
             }
             _ => {}
@@ -438,15 +438,15 @@ impl Channel {
     }
 
     /// Waits until there is enough data or the time is up, and answers the fetch.
-    async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
+    async fn wait_for_data(&mut self, mut wait: FetchWait) -> io::Result<()> {
         self.waiting_bytes = wait.size_bytes();
         self.account();
-        let result = self.watch_until_finished(&wait).await;
+        let result = self.watch_until_finished(&mut wait).await;
         self.waiting_bytes = 0;
         result
     }
 
-    async fn watch_until_finished(&mut self, wait: &FetchWait) -> io::Result<()> {
+    async fn watch_until_finished(&mut self, wait: &mut FetchWait) -> io::Result<()> {
         // Nothing watched while earlier answers were written.
         if wait.finish_if_changed(&mut self.event_loop.node.borrow_mut()) {
             return Ok(());

@@ -13,10 +13,8 @@ use rota_log::{batches, store::Slice};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Partition, Topics, partition_data::Records, settings::FETCH_BYTES_MAX};
+use super::{Partition, Topics, partition_data::Records, refusal::BY_ID_SINCE, settings::FETCH_BYTES_MAX};
 
-/// The first version that names topics by id.
-const BY_ID_SINCE: i16 = 13;
 /// The first version with fetch sessions.
 const SESSIONS_SINCE: i16 = 7;
 /// The session epochs of a full fetch: "new session" and "no session".
@@ -42,10 +40,13 @@ pub struct FetchOutcome {
 impl FetchOutcome {
     /// Whether the answer can be sent now: there is enough data, or waiting is not requested or impossible.
     pub fn is_complete(&self, request: &FetchRequest) -> bool {
-        // No answer has more than its limit.
-        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max(request));
-        self.has_error || request.max_wait_ms <= 0 || self.ready_bytes >= min_bytes
+        self.has_error || request.max_wait_ms <= 0 || self.ready_bytes >= min_bytes(request)
     }
+}
+
+/// Returns the least bytes of records to wait for. No answer has more than its limit.
+pub(super) fn min_bytes(request: &FetchRequest) -> usize {
+    usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max(request))
 }
 
 /// Returns the limit on the bytes of records in an answer.

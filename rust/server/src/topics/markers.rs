@@ -183,12 +183,17 @@ mod tests {
 
     /// A fetch of committed records from offset 0.
     fn fetched(topics: &Topics) -> PartitionData {
+        topics.fetch(&request(0), 12).response.responses[0].partitions[0].clone()
+    }
+
+    /// The request for committed records from an offset on.
+    fn request(from: i64) -> FetchRequest {
         let wanted = FetchPartition::default().with_current_leader_epoch(-1).with_partition_max_bytes(1 << 20);
+        let wanted = wanted.with_fetch_offset(from);
         let name = TopicName(StrBytes::from_static_str("t"));
         let topic = FetchTopic::default().with_topic(name).with_partitions(vec![wanted]);
         let request = FetchRequest::default().with_max_bytes(1 << 20).with_session_epoch(-1).with_isolation_level(1);
-        let response = topics.fetch(&request.with_topics(vec![topic]), 12).response;
-        response.responses[0].partitions[0].clone()
+        request.with_topics(vec![topic])
     }
 
     /// High watermark, last stable offset and aborted transactions from offset 0.
@@ -223,6 +228,45 @@ mod tests {
         assert_eq!(write(&mut topics, None), 0);
         end(&mut topics, A, true);
         assert_eq!(seen(&topics), (4, 4, Vec::new()));
+    }
+
+    #[test]
+    fn a_waiting_fetch_of_committed_records_reads_again_when_the_transaction_before_them_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(write(&mut topics, Some((A, 0, 0))), 0);
+        let request = request(0).with_min_bytes(300).with_max_wait_ms(i32::MAX);
+        let look = |topics: &Topics| {
+            let outcome = topics.fetch(&request, 12);
+            (outcome.is_complete(&request), topics.seen(&request, 12, &outcome))
+        };
+        let (is_complete, seen) = look(&topics);
+        assert!(!is_complete);
+        for _ in 0..4 {
+            assert_eq!(write(&mut topics, None), 0);
+            assert!(!topics.may_be_complete(&request, 12, &seen));
+        }
+        end(&mut topics, A, true);
+        assert!(topics.may_be_complete(&request, 12, &seen) && look(&topics).0);
+    }
+
+    #[test]
+    fn a_waiting_fetch_reads_again_once_enough_has_come_or_its_offset_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut topics = open(dir.path());
+        assert_eq!(write(&mut topics, None), 0);
+        let request = request(1).with_min_bytes(400).with_max_wait_ms(i32::MAX);
+        let seen = topics.seen(&request, 12, &topics.fetch(&request, 12));
+        for is_enough in [false, false, true] {
+            assert_eq!(write(&mut topics, None), 0);
+            assert_eq!(topics.may_be_complete(&request, 12, &seen), is_enough);
+        }
+        let seen = topics.seen(&request, 12, &topics.fetch(&request, 12));
+        let patient = request.with_min_bytes(i32::MAX).with_max_bytes(i32::MAX);
+        assert!(!topics.may_be_complete(&patient, 12, &seen));
+        let Records::Disk(disk) = &topics.data.values().next().unwrap().log else { panic!("on disk") };
+        disk.on_disk.view.delete_below(2);
+        assert!(topics.may_be_complete(&patient, 12, &seen));
     }
 
     #[test]

@@ -31,7 +31,8 @@
 //! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
 //!
 //! To wait for data: `fetch`; if it is not complete, and again if `changes()` is another number by then, `watch` with a
-//! `Notify` of the connection, wait for the notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again. A
+//! `Notify` of the connection, wait for the notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again
+//! if the time is up or `may_be_complete(&request, version, &seen)`, where `seen` is what the last fetch has seen. A
 //! watch fires at most once, for data of its own partitions, and is removed then.
 //!
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
@@ -96,6 +97,7 @@ mod starts;
 mod table;
 mod transactions;
 mod verify;
+mod waiting;
 
 pub use crate::base::place::{Cluster, Node};
 pub use crate::{base::topic_settings as settings, log::CONSUMER_OFFSETS};
@@ -109,6 +111,7 @@ pub use settings::TopicSettings;
 pub use shared::{Image, SharedTopics, leaders_in_note};
 pub use table::TopicTable;
 pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, error_of_verdict, must_ask};
+pub use waiting::Seen;
 
 pub use configs::ConfigRow;
 
@@ -171,6 +174,8 @@ struct Partition {
     transactions: TransactionIndex,
     /// Watches of waiting fetches.
     watches: Vec<WatchId>,
+    /// Bytes of batches that readers have got since the start.
+    arrived_bytes: u64,
 }
 
 /// The topics of a node.

@@ -24,8 +24,9 @@ impl WrittenBatch {
 }
 
 impl Partition {
-    /// Adds a durable batch to the transactions, and to their files on disk.
+    /// Counts a durable batch, and adds it to the transactions and to their files on disk.
     pub(super) fn observe(&mut self, batch: &WrittenBatch, disk: Option<&TopicDisk>) {
+        self.arrived_bytes += batch.header.size_bytes() as u64;
         let on_disk = match (&self.log, disk) {
             (Records::Disk(records), Some(disk)) if records.has_transactions => Some((disk, records.on_disk.clone())),
             _ => None,
