@@ -423,6 +423,20 @@ fn a_topic_whose_deletion_is_refused_keeps_its_messages() {
 }
 
 #[test]
+fn a_topic_whose_files_could_not_be_deleted_is_answered_with_the_error() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    files.fail(Some(Rule { operation: Operation::Sync, named: "rota.wal", after: 0, times: 1, errno: EIO }));
+    let deletion = DeleteTopicsRequest::default().with_topic_names(vec![topic("t")]).with_timeout_ms(1_000);
+    let answer = scene.ask(5, &deletion).responses.remove(0);
+    assert_eq!((answer.error_code, files.failed.load(Ordering::SeqCst)), (KAFKA_STORAGE_ERROR, 1));
+    let why = answer.error_message.expect("it says why");
+    assert!(why.contains("the topic is gone") && why.contains("rota.wal"), "{why}");
+    assert_eq!(scene.server.log_ends(vec![("t".to_owned(), 0)]).unwrap(), [None]);
+}
+
+#[test]
 fn a_topic_whose_deletion_may_be_on_the_disk_takes_no_more_messages() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
     let mut scene = served(&dir, &files);

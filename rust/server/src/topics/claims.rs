@@ -5,7 +5,10 @@
 //! the engine has lost it. It is deleted only to make room for another topic of its name, and only if the engine has lost
 //! nothing since: then its own topic is gone for good.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rota_log::{
     SegmentStore,
@@ -14,7 +17,7 @@ use rota_log::{
 use uuid::Uuid;
 
 use super::{
-    disk::{KAFKAS_OWN, OnDisk, TopicDisk},
+    disk::{KAFKAS_OWN, OnDisk, TopicDisk, deleted},
     snapshot::Table,
 };
 use crate::{
@@ -102,10 +105,18 @@ impl Claims {
         let opens = claimed.iter().map(|info| Command::Open { partition: info.handle, epoch: epoch(info) });
         let deletes = in_the_way.iter().map(|info| Command::Delete { partition: info.handle });
         // A partition that cannot be opened refuses produce requests, and one that is not deleted those of the other topic.
-        self.store.call(opens.chain(deletes).collect());
+        let outcomes = self.store.call(opens.chain(deletes).collect()).split_off(claimed.len());
         let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
-        for PartitionInfo { topic, partition, .. } in &in_the_way {
-            eprintln!("rota: `{dir}`: deleted {topic}-{partition}: the cluster has another topic of this name now");
+        for (info, outcome) in in_the_way.into_iter().zip(outcomes) {
+            let (PartitionInfo { topic, partition, .. }, why) =
+                (&info, "the cluster has another topic of this name now");
+            match deleted(outcome) {
+                Ok(()) => eprintln!("rota: `{dir}`: deleted {topic}-{partition}: {why}"),
+                Err(error) => {
+                    eprintln!("rota: `{dir}`: could not delete {topic}-{partition}: {error}. {why}");
+                    others.push(info);
+                }
+            }
         }
         if !others.is_empty() && !state.is_said {
             eprintln!("rota: `{dir}`: {}", not_used(&others, is_at_home));
@@ -130,14 +141,22 @@ impl Claims {
         ))
     }
 
-    /// The cluster has this topic no more: deletes its messages, unless the topic may be lost.
-    pub fn disown(&self, disk: &TopicDisk, id: Uuid, may_be_lost: bool) {
-        if !may_be_lost {
-            return disk.delete(id);
+    /// The cluster has these topics no more: deletes their messages, unless the topics may be lost.
+    pub fn disown(&self, disk: &TopicDisk, ids: &HashSet<Uuid>, may_be_lost: bool) {
+        if ids.is_empty() {
+            return;
         }
-        disk.release(id);
+        if !may_be_lost {
+            for (id, error) in disk.delete(ids) {
+                let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
+                eprintln!("rota: `{dir}`: could not delete the messages of topic id {id}: {error}");
+            }
+            return;
+        }
+        disk.release(ids);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.unclaimed.extend(self.store.partitions().into_iter().filter(|info| info.topic_id == id.as_u128()));
+        let is_theirs = |info: &PartitionInfo| ids.contains(&Uuid::from_u128(info.topic_id));
+        state.unclaimed.extend(self.store.partitions().into_iter().filter(is_theirs));
     }
 }
 
@@ -227,7 +246,7 @@ mod tests {
         assert!(claims.claim(&table(7, NODE)).is_empty(), "it is claimed once");
         assert_eq!(claims.taken_place("t", 0), None);
         disk.add(&claimed);
-        claims.disown(&disk, Uuid::from_u128(7), false);
+        claims.disown(&disk, &HashSet::from([Uuid::from_u128(7)]), false);
         assert_eq!(ids(&data), []);
     }
 
@@ -239,14 +258,14 @@ mod tests {
         assert!(claims.claim(&Table::default()).is_empty());
         disk.create("t", Uuid::from_u128(7), 0).unwrap();
         assert!(claims.is_used_at(home(2)));
-        claims.disown(&disk, Uuid::from_u128(7), true);
+        claims.disown(&disk, &HashSet::from([Uuid::from_u128(7)]), true);
         assert!(disk.all().is_empty());
         assert!(claims.claim(&table(8, NODE)).is_empty());
         assert_eq!(ids(&data), [7]);
         // What was created since is deleted with its topic.
         disk.create("u", Uuid::from_u128(9), 0).unwrap();
         assert!(!claims.is_used_at(home(2)));
-        claims.disown(&disk, Uuid::from_u128(9), false);
+        claims.disown(&disk, &HashSet::from([Uuid::from_u128(9)]), false);
         assert_eq!(ids(&data), [7]);
         drop((data, disk, claims));
         // Nor after a start.

@@ -1,5 +1,7 @@
 //! `DeleteTopics`.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::{
     messages::{
         DeleteTopicsRequest, DeleteTopicsResponse, TopicName, delete_topics_request::DeleteTopicState,
@@ -8,6 +10,8 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
+use rota_log::LogError;
+use uuid::Uuid;
 
 use super::{TopicError, Topics, occurrences, refuse_internal, table::Refusable};
 
@@ -27,6 +31,17 @@ impl Refusable for Deletion {
             answer.error_message = Some(StrBytes::from_string(error.message.clone()));
         }
         self.deleted.clear();
+        self
+    }
+
+    fn left_on_disk(mut self, left: &BTreeMap<Uuid, LogError>) -> Self {
+        for answer in self.response.responses.iter_mut().filter(|answer| answer.error_code == 0) {
+            if let Some(error) = left.get(&answer.topic_id) {
+                let message = format!("the topic is gone, but files of it remain until the next start: {error}");
+                answer.error_code = ErrorCode::KafkaStorageError.code();
+                answer.error_message = Some(StrBytes::from_string(message));
+            }
+        }
         self
     }
 }

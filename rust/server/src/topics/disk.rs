@@ -5,7 +5,7 @@
 //! topics outside of the table belong to deleted topics.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
     io,
     sync::{Arc, Mutex, PoisonError},
@@ -14,7 +14,7 @@ use std::{
 use kafka_protocol::{messages::create_topics_request::CreatableTopicConfig, protocol::StrBytes};
 use rota_log::{
     AbortedTransaction, LogError, SegmentStore, TransactionIndex,
-    store::{Command, PartitionHandle, PartitionInfo, PartitionView, SideFile, Store},
+    store::{Command, Outcome, PartitionHandle, PartitionInfo, PartitionView, SideFile, Store},
 };
 use uuid::Uuid;
 
@@ -156,13 +156,10 @@ impl TopicDisk {
 
     /// Deletes partitions of topics outside of the table, and says so: an older copy of the table lacks topics, too.
     fn delete_gone(&self, gone: &[PartitionInfo]) {
-        self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
+        let outcomes = self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
         let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
-        for PartitionInfo { topic, partition, topic_id, .. } in gone {
-            let id = Uuid::from_u128(*topic_id);
-            eprintln!(
-                "rota: `{dir}`: deleted {topic}-{partition}: `{TOPICS_FILE}` has no such partition of topic id {id}"
-            );
+        for (info, outcome) in gone.iter().zip(outcomes) {
+            eprintln!("rota: `{dir}`: {}", said_of_gone(info, outcome));
         }
     }
 
@@ -174,9 +171,9 @@ impl TopicDisk {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).extend(found.iter().cloned());
     }
 
-    /// Forgets the partitions of a topic, which stay in the directory.
-    pub(super) fn release(&self, id: Uuid) {
-        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).retain(|(topic, _), _| *topic != id);
+    /// Forgets the partitions of topics, which stay in the directory.
+    pub(super) fn release(&self, ids: &HashSet<Uuid>) {
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _), _| !ids.contains(id));
     }
 
     /// Returns the partitions on disk.
@@ -284,20 +281,39 @@ impl TopicDisk {
         created.into_iter().zip(partitions.keys()).map(on_disk).collect()
     }
 
-    /// Deletes the partitions of a topic outside of the table. What remains after a failure is deleted at the next
-    /// start.
-    pub(super) fn delete(&self, id: Uuid) {
+    /// Deletes the partitions of topics outside of the table, by one pass of the store. Returns the topics with
+    /// partitions that remain, and the error; the next start deletes those.
+    pub(super) fn delete(&self, ids: &HashSet<Uuid>) -> BTreeMap<Uuid, LogError> {
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<(Uuid, i32)> = partitions.keys().filter(|(topic, _)| *topic == id).copied().collect();
-        let gone = gone.iter().filter_map(|place| partitions.remove(place));
-        let deletes: Vec<Command> = gone.map(|on_disk| Command::Delete { partition: on_disk.handle }).collect();
+        let gone: Vec<(Place, OnDisk)> = partitions.extract_if(|(id, _), _| ids.contains(id)).collect();
         drop(partitions);
-        self.store.call(deletes);
+        let delete = |(_, on_disk): &(Place, OnDisk)| Command::Delete { partition: on_disk.handle };
+        let outcomes = self.store.call(gone.iter().map(delete).collect());
+        let places = gone.into_iter().map(|(place, _)| place);
+        places.zip(outcomes).filter_map(|((id, _), outcome)| deleted(outcome).err().map(|error| (id, error))).collect()
     }
 
     /// Queues `command`. The log thread calls `tell` with its outcome.
     pub(super) fn submit(&self, command: Command, tell: impl FnOnce(Result<i64, LogError>) + Send + 'static) {
         self.store.submit(command, tell);
+    }
+}
+
+/// Checks the outcome of a deletion. A partition that is not there any more is deleted.
+pub(super) fn deleted(outcome: Outcome) -> Result<(), LogError> {
+    match outcome {
+        Ok(_) | Err(LogError::UnknownPartition { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the line about a partition that is in no topic of the table.
+fn said_of_gone(info: &PartitionInfo, outcome: Outcome) -> String {
+    let (PartitionInfo { topic, partition, .. }, id) = (info, Uuid::from_u128(info.topic_id));
+    let why = format!("`{TOPICS_FILE}` has no such partition of topic id {id}");
+    match deleted(outcome) {
+        Ok(()) => format!("deleted {topic}-{partition}: {why}"),
+        Err(error) => format!("could not delete {topic}-{partition}: {error}. {why}; the next start tries again"),
     }
 }
 
@@ -419,6 +435,17 @@ mod tests {
         assert_eq!(TopicDisk::new(&data).unwrap().find(1).unwrap().len(), 2);
         assert!(!unnamed.exists());
         assert_eq!(data.store.partitions().iter().filter(|info| info.topic == "c").count(), 1);
+    }
+
+    #[test]
+    fn a_partition_that_could_not_be_deleted_is_not_called_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = open(dir.path());
+        TopicDisk::new(&data).unwrap().create("c", Uuid::from_u128(2), 0).unwrap();
+        let info = data.store.partitions().into_iter().find(|info| info.topic == "c").unwrap();
+        assert!(said_of_gone(&info, Ok(0)).starts_with("deleted c-0: `rota.topics` has no such partition"));
+        let failed = said_of_gone(&info, Err(LogError::Storage { reason: "the disk is full".into() }));
+        assert!(failed.starts_with("could not delete c-0: the disk is full. `rota.topics` has no such"), "{failed}");
     }
 
     fn table() -> Table {

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use kafka_protocol::{
     messages::{
-        FetchRequest, ListOffsetsRequest, ProduceRequest, TopicName,
+        DeleteTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, TopicName,
         fetch_request::{FetchPartition, FetchTopic},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         produce_request::{PartitionProduceData, TopicProduceData},
@@ -261,4 +261,29 @@ fn a_batch_queued_behind_one_that_a_full_disk_refused_is_refused_too_and_later_o
     assert_eq!(topics.log_end("t", 0), Some(1));
     begin(&mut topics, batch(0, 1));
     assert_eq!(ended(&mut topics, 1), [Ok(1)]);
+}
+
+#[test]
+fn the_topics_that_a_request_deletes_are_deleted_together() {
+    const TOPICS: usize = 30;
+    let (dir, files) = (tempfile::tempdir().unwrap(), CountedFiles::default());
+    let mut topics = open(dir.path(), &files, "104857600");
+    let names: Vec<TopicName> = (0..TOPICS).map(|at| TopicName(StrBytes::from_string(format!("u{at}")))).collect();
+    for name in &names {
+        topics.create(name, 2, &mut RandomBits::default()).unwrap();
+    }
+    let data = |index| PartitionProduceData::default().with_index(index).with_records(Some(batch(0, 1)));
+    let asked = |name: &TopicName| {
+        TopicProduceData::default().with_name(name.clone()).with_partition_data(vec![data(0), data(1)])
+    };
+    let topic_data = names.iter().map(asked).collect();
+    topics.produce(&ProduceRequest::default().with_acks(-1).with_topic_data(topic_data), 9, 0);
+    assert!(ended(&mut topics, 2 * TOPICS).iter().all(Result::is_ok));
+    assert!(dir.path().join("u7-1").exists());
+    files.restart();
+    let deletion = topics.delete_topics(&DeleteTopicsRequest::default().with_topic_names(names), 3);
+    assert!(deletion.response.responses.iter().all(|answer| answer.error_code == 0));
+    assert_eq!(files.sizes(Action::Sync, "rota.wal").len(), 1);
+    assert!(!dir.path().join("u7-1").exists());
+    assert!(topics.owner.disk.as_ref().unwrap().all().is_empty());
 }

@@ -4,6 +4,7 @@
 //! lock, and take a new snapshot at their next request about topics.
 
 use std::{
+    collections::{BTreeMap, HashSet},
     mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use rota_core::error::ErrorCode;
-use rota_log::store::Command;
+use rota_log::{LogError, store::Command};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -208,6 +209,14 @@ fn random_id(entropy: &mut impl Entropy) -> Uuid {
 pub(super) trait Refusable {
     /// Turns the result into a refusal.
     fn refused(self, error: &TopicError) -> Self;
+
+    /// Notes the deleted topics whose files remain, and why. They are in no table any more.
+    fn left_on_disk(self, _left: &BTreeMap<Uuid, LogError>) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
 }
 
 impl Topics {
@@ -242,8 +251,7 @@ impl Topics {
         drop(published);
         if let (Some(disk), Some(claims), Some(home)) = (&owner.disk, owner.claims.get(), home) {
             let may_be_lost = claims.is_used_at(home);
-            let gone = before.by_name.values().filter(|topic| !self.table.name_by_id.contains_key(&topic.id));
-            gone.for_each(|topic| claims.disown(disk, topic.id, may_be_lost));
+            claims.disown(disk, &self.gone_since(&before), may_be_lost);
         }
         self.claim_from_disk();
     }
@@ -293,8 +301,10 @@ impl Topics {
                 (None, None) => Ok(()),
             };
             match (saved, &owner.disk) {
-                (Ok(()), Some(disk)) => self.forget_on_disk(disk, &before),
-                (Ok(()), None) => {}
+                (Ok(()), Some(disk)) if self.changed == Change::Removed => {
+                    result = result.left_on_disk(&disk.delete(&self.gone_since(&before)));
+                }
+                (Ok(()), _) => {}
                 (Err(error), _) => {
                     self.table = before;
                     self.removed.clear();
@@ -324,12 +334,10 @@ impl Topics {
         result
     }
 
-    /// Deletes topics on disk that were in the table `before` and are no longer.
-    fn forget_on_disk(&mut self, disk: &TopicDisk, before: &Table) {
-        if self.changed == Change::Removed {
-            let gone = before.by_name.values().filter(|topic| !self.table.name_by_id.contains_key(&topic.id));
-            gone.for_each(|topic| disk.delete(topic.id));
-        }
+    /// Returns the topics that were in the table `before` and are no longer.
+    fn gone_since(&self, before: &Table) -> HashSet<Uuid> {
+        let ids = before.by_name.values().map(|topic| topic.id);
+        ids.filter(|id| !self.table.name_by_id.contains_key(id)).collect()
     }
 
     /// Returns the table, to be changed.
