@@ -182,6 +182,8 @@ pub struct PartitionInfo {
     pub topic_id: u128,
     /// The newest epoch; `None` before the first.
     pub epoch: Option<i32>,
+    /// Epochs with their first offsets, oldest first.
+    pub epochs: Vec<(i32, i64)>,
     /// The readable records.
     pub view: Arc<PartitionView>,
 }
@@ -201,6 +203,7 @@ impl Store {
                 partition: partition.number,
                 topic_id: partition.topic_id,
                 epoch: partition.epoch(),
+                epochs: partition.epochs.clone(),
                 view: Arc::clone(&partition.view),
             })
         };

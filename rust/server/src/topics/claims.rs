@@ -124,8 +124,8 @@ impl Claims {
         (state.unclaimed, state.is_said) = (others, true);
         self.note_home(&mut state);
         let on_disk = |info: PartitionInfo| {
-            let on_disk = OnDisk { handle: info.handle, epoch: epoch(&info), view: info.view };
-            ((Uuid::from_u128(info.topic_id), info.partition), on_disk)
+            let (place, epoch) = ((Uuid::from_u128(info.topic_id), info.partition), epoch(&info));
+            (place, OnDisk { epoch, ..OnDisk::of(info) })
         };
         claimed.into_iter().map(on_disk).collect()
     }

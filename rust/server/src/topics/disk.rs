@@ -45,12 +45,43 @@ const FORMAT: u32 = 1;
 pub(super) const KAFKAS_OWN: [&str; 4] =
     [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
 
+/// Bytes read at once by a scan of a segment.
+pub(super) const SCAN_BYTES: usize = 1 << 20;
+
 /// A partition in the store.
 #[derive(Clone, Debug)]
 pub(super) struct OnDisk {
     pub handle: PartitionHandle,
     pub epoch: i32,
+    /// The epochs of its batches with their first offsets, oldest first: more than one only if Kafka wrote some.
+    pub epochs: Arc<[(i32, i64)]>,
     pub view: Arc<PartitionView>,
+}
+
+impl OnDisk {
+    /// Returns a partition that was found in the store.
+    pub fn of(info: PartitionInfo) -> OnDisk {
+        let PartitionInfo { handle, epoch, mut epochs, view, .. } = info;
+        let epoch = epoch.unwrap_or_else(|| newest_epoch(&view));
+        if epochs.is_empty() {
+            // Where earlier epochs end is not known: not before the end, which would make consumers go back.
+            epochs.push((epoch, view.next_offset()));
+        }
+        OnDisk { handle, epoch, epochs: epochs.into(), view }
+    }
+}
+
+/// Returns the epoch of the last batch of a partition without the file of its epochs; 0 if there is none.
+fn newest_epoch(view: &PartitionView) -> i32 {
+    let mut epoch = 0;
+    let mut from = view.segments().last().map_or(0, |newest| newest.base_offset);
+    while let Ok(slice) = view.read_slice(from, SCAN_BYTES)
+        && slice.next_offset != from
+    {
+        epoch = slice.batches().flatten().last().map_or(epoch, |batch| batch.header().leader_epoch.max(0));
+        from = slice.next_offset;
+    }
+    epoch
 }
 
 /// The table and the store of topics.
@@ -138,10 +169,8 @@ impl TopicDisk {
             self.delete_gone(&gone);
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
-        for PartitionInfo { handle, topic_id, partition, epoch, view, .. } in kept {
-            let place = (Uuid::from_u128(topic_id), partition);
-            partitions.insert(place, OnDisk { handle, epoch: epoch.unwrap_or(0), view });
-        }
+        let on_disk = |info: PartitionInfo| ((Uuid::from_u128(info.topic_id), info.partition), OnDisk::of(info));
+        partitions.extend(kept.into_iter().map(on_disk));
         let applied = self.starts.apply(partitions.iter().map(|(place, at)| (place, at.view.as_ref())));
         applied.map_err(|error| format!("cannot be used: {error}"))?;
         let opens = partitions.values();
@@ -174,6 +203,12 @@ impl TopicDisk {
     /// Forgets the partitions of topics, which stay in the directory.
     pub(super) fn release(&self, ids: &HashSet<Uuid>) {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _), _| !ids.contains(id));
+    }
+
+    /// Returns the leader epochs above 0.
+    pub(super) fn later_epochs(&self) -> HashMap<Place, i32> {
+        let partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        partitions.iter().filter(|(_, at)| at.epoch > 0).map(|(place, at)| (*place, at.epoch)).collect()
     }
 
     /// Returns the partitions on disk.
@@ -274,7 +309,7 @@ impl TopicDisk {
             let (opened, view) = (opened.next(), views.next().flatten());
             opened.transpose()?;
             let view = view.ok_or(LogError::UnknownPartition { partition: place.1 })?;
-            let on_disk = OnDisk { handle, epoch: 0, view };
+            let on_disk = OnDisk { handle, epoch: 0, epochs: Arc::new([(0, 0)]), view };
             known.insert(*place, on_disk.clone());
             Ok(on_disk)
         };

@@ -116,10 +116,14 @@ fn special_offset(
     bytes_left: &mut usize,
 ) -> Result<TimestampedOffset, ErrorCode> {
     let log = &partition.log;
-    let at = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
+    let at = |offset, leader_epoch| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
     Ok(match special {
-        Special::Latest => at(end),
-        Special::Earliest | Special::EarliestLocal => at(log.first_offset()),
+        Special::Latest => at(end, leader_epoch),
+        Special::Earliest | Special::EarliestLocal => {
+            let first_offset = log.first_offset();
+            let begun = log.epochs(leader_epoch).into_iter().flatten().rev().find(|(_, start)| *start <= first_offset);
+            at(first_offset, begun.map_or(leader_epoch, |(epoch, _)| *epoch))
+        }
         Special::MaxTimestamp => {
             let found = log.offset_of_max_timestamp(bytes_left)?;
             found.filter(|found| found.offset < end).unwrap_or(NOWHERE)

@@ -120,7 +120,7 @@ use self::{
     fetch::Watch,
 };
 
-/// The leader epoch of user topics, which have had one leader only.
+/// The leader epoch of user topics, which have had one leader only, unless Kafka wrote their messages.
 const LEADER_EPOCH: i32 = 0;
 
 /// The leader of a partition.
@@ -425,7 +425,7 @@ impl Topics {
             let owner = self.owner.owners.of(index as u32)?;
             return Some(Leader { node_id: owner.node_id, epoch: owner.epoch as i32 });
         }
-        Some(Leader { node_id, epoch: LEADER_EPOCH })
+        Some(Leader { node_id, epoch: self.owner.leader_epoch(topic.id, index) })
     }
 
     /// Returns the leader epoch of a partition that this node leads. Errors: `UnknownTopicOrPartition`,

@@ -7,14 +7,11 @@ use rota_core::error::ErrorCode;
 use rota_log::{EndMarker, LogError, PartitionLog, TimestampedOffset, TransactionIndex, batches, store::Slice};
 
 use super::{
-    disk::OnDisk,
+    disk::{OnDisk, SCAN_BYTES},
     offsets_records::OffsetsRecords,
     producers::{AppendedAt, Producers},
     settings::PRODUCERS_READ_BYTES,
 };
-
-/// Bytes read at once by a scan for the newest timestamp.
-const SCAN_BYTES: usize = 1 << 20;
 
 /// The records of a partition.
 #[derive(Debug)]
@@ -159,6 +156,14 @@ impl Records {
             // Compaction only leaves gaps.
             Records::Offsets(_) => 0,
         }
+    }
+
+    /// Returns the epochs of the batches on disk with their first offsets, oldest first; `None` unless `leader_epoch` is
+    /// the newest: a server of a cluster leads in epoch 0 what was taken over from Kafka before.
+    pub fn epochs(&self, leader_epoch: i32) -> Option<&[(i32, i64)]> {
+        let Records::Disk(disk) = self else { return None };
+        let epochs = &disk.on_disk.epochs;
+        epochs.last().is_some_and(|(newest, _)| *newest == leader_epoch).then_some(epochs)
     }
 
     /// Returns the end of the readable records.

@@ -4,7 +4,7 @@
 //! lock, and take a new snapshot at their next request about topics.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{
-    CONSUMER_OFFSETS, Entropy, TopicError, Topics,
+    CONSUMER_OFFSETS, Entropy, LEADER_EPOCH, TopicError, Topics,
     claims::Claims,
     configs::TopicConfigs,
     disk::{Found, TopicDisk},
@@ -50,6 +50,8 @@ pub struct TopicTable {
     pub(super) log_bytes: AtomicU64,
     next_producer_id: AtomicI64,
     wakers: Vec<Arc<Notify>>,
+    /// Leader epochs above 0, of partitions whose messages Kafka wrote.
+    epochs: HashMap<(Uuid, i32), i32>,
     /// Topics on disk; `None`: in memory.
     pub(super) disk: Option<TopicDisk>,
     /// Messages on the disk of a node of a cluster; `None`: they are in memory, or the server is alone.
@@ -136,6 +138,7 @@ impl TopicTable {
             table.insert(&name, topic);
         }
         Arc::new(TopicTable {
+            epochs: disk.as_ref().map(TopicDisk::later_epochs).unwrap_or_default(),
             settings,
             owners,
             published: Mutex::new(Arc::new(table)),
@@ -166,6 +169,11 @@ impl TopicTable {
     pub(crate) fn leader_id(&self, name: &str, index: i32) -> Option<i32> {
         let published = self.published();
         published.topic(name)?.leaders.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// Returns the leader epoch of a partition of a user topic.
+    pub(super) fn leader_epoch(&self, id: Uuid, index: i32) -> i32 {
+        self.epochs.get(&(id, index)).copied().unwrap_or(LEADER_EPOCH)
     }
 
     /// The waker of a node; `None` if there is no such node.
