@@ -22,7 +22,7 @@ use super::{
     CONSUMER_OFFSETS,
     configs::TopicConfigs,
     snapshot::{Table, Topic},
-    starts::{Place, STARTS_FILE, Starts},
+    starts::{KAFKAS_STARTS_FILE, Place, STARTS_FILE, Starts, parse_kafkas},
 };
 use crate::{
     base::{
@@ -30,7 +30,7 @@ use crate::{
         owners::FIRST_NODE,
         text_file::{TextFile, check_format, entries, escaped, summed, unescaped},
     },
-    log::data_dir::DataDir,
+    log::{data_dir::DataDir, node_file::NODE_FILE},
 };
 
 /// The table's file in the data directory.
@@ -103,14 +103,42 @@ pub(super) struct Found {
 impl TopicDisk {
     /// Creates the topics over an open data directory. Errors: `BadData`.
     pub fn new(data: &DataDir) -> Result<TopicDisk, ServerError> {
-        let unreadable = |reason| {
-            data.bad(&format!(
-                "has a `{STARTS_FILE}` that cannot be read: {reason}; restore it from a copy, or remove it"
-            ))
+        let unreadable = |file: &str, reason: &str| {
+            data.bad(&format!("has a `{file}` that cannot be read: {reason}; restore it from a copy, or remove it"))
         };
-        let starts = Starts::read(data.text_file(STARTS_FILE)).map_err(unreadable)?;
+        let starts = Starts::read(data.text_file(STARTS_FILE)).map_err(|reason| unreadable(STARTS_FILE, &reason))?;
         let (store, file) = (Arc::clone(&data.store), data.text_file(TOPICS_FILE));
-        Ok(TopicDisk { store, file, starts, partitions: Mutex::default() })
+        let disk = TopicDisk { store, file, starts, partitions: Mutex::default() };
+        let text = if disk.is_as_kafka_left_it(data) { data.text_file(KAFKAS_STARTS_FILE).read() } else { Ok(None) };
+        let text = text.map_err(|error| unreadable(KAFKAS_STARTS_FILE, &error.to_string()))?;
+        let text = text.unwrap_or_default();
+        let kafkas = parse_kafkas(&text).map_err(|reason| unreadable(KAFKAS_STARTS_FILE, &reason))?;
+        let taken = disk.take_over_starts(&kafkas);
+        taken.map_err(|error| data.bad(&format!("has a `{STARTS_FILE}` that cannot be written: {error}")))?;
+        Ok(disk)
+    }
+
+    /// Whether no topic and no first offset has changed since the directory was Kafka's. Its names of topics mean other
+    /// ones once some were deleted. A node of a cluster has no file of topics.
+    fn is_as_kafka_left_it(&self, data: &DataDir) -> bool {
+        let is_missing = |file: &TextFile| matches!(file.read(), Ok(None));
+        !self.starts.is_there() && is_missing(&self.file) && is_missing(&data.text_file(NODE_FILE))
+    }
+
+    /// Hides what `DeleteRecords` had removed in Kafka.
+    fn take_over_starts(&self, kafkas: &[(&str, i32, i64)]) -> io::Result<()> {
+        if kafkas.is_empty() {
+            return Ok(());
+        }
+        let offsets: HashMap<(&str, i32), i64> =
+            kafkas.iter().map(|(topic, index, offset)| ((*topic, *index), *offset)).collect();
+        let start = |info: PartitionInfo| {
+            let offset = *offsets.get(&(info.topic.as_str(), info.partition))?;
+            let is_topics = info.topic_id != 0 && !KAFKAS_OWN.contains(&info.topic.as_str());
+            is_topics.then_some(((Uuid::from_u128(info.topic_id), info.partition), offset))
+        };
+        let starts: Vec<(Place, i64)> = self.store.partitions().into_iter().filter_map(start).collect();
+        self.starts.take_over(&starts)
     }
 
     /// Makes the first offsets of partitions durable. Errors: the file cannot be written.
@@ -470,6 +498,73 @@ mod tests {
         assert_eq!(TopicDisk::new(&data).unwrap().find(1).unwrap().len(), 2);
         assert!(!unnamed.exists());
         assert_eq!(data.store.partitions().iter().filter(|info| info.topic == "c").count(), 1);
+    }
+
+    /// A directory of Kafka with topic `c` of five records. Those below offset 3 were deleted.
+    fn of_kafka() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let data = open(dir.path());
+        let handle = TopicDisk::new(&data).unwrap().create("c", Uuid::from_u128(2), 0).unwrap().handle;
+        for _ in 0..5 {
+            let mut writer = rota_log::BatchWriter::default();
+            writer.push(0, None, Some(b"v"));
+            let batch = writer.finish().to_vec();
+            data.store.call(vec![Command::Append { partition: handle, epoch: 0, batch }]).remove(0).unwrap();
+        }
+        drop(data);
+        for entry in fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
+            if entry.file_name().to_string_lossy().starts_with("rota.") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        fs::write(dir.path().join("meta.properties"), "version=1\ncluster.id=c\nnode.id=1\n").unwrap();
+        fs::write(dir.path().join(KAFKAS_STARTS_FILE), "0\n2\nc 0 3\ngone 1 7\n").unwrap();
+        dir
+    }
+
+    fn opened(dir: &std::path::Path, take_over: bool) -> DataDir {
+        let config = DataConfig { take_over, ..DataConfig::at(dir.to_owned()) };
+        DataDir::open(&config, &mut Settings::default(), "c").unwrap()
+    }
+
+    /// The first offset of `c`.
+    fn first_offset(data: &DataDir) -> i64 {
+        let disk = TopicDisk::new(data).unwrap();
+        disk.find(1).unwrap();
+        disk.all()[0].1.view.first_offset()
+    }
+
+    #[test]
+    fn records_that_were_deleted_in_kafka_stay_deleted() {
+        let dir = of_kafka();
+        assert_eq!(first_offset(&opened(dir.path(), false)), 3, "it is only read");
+        assert!(!dir.path().join(STARTS_FILE).exists());
+        assert_eq!(first_offset(&opened(dir.path(), true)), 3);
+        fs::remove_file(dir.path().join(KAFKAS_STARTS_FILE)).unwrap();
+        assert_eq!(first_offset(&open(dir.path())), 3, "it is durable");
+    }
+
+    #[test]
+    fn a_topic_made_anew_does_not_begin_where_that_of_kafka_did() {
+        let dir = of_kafka();
+        let data = opened(dir.path(), true);
+        // As an earlier release left it, which did not read Kafka's file.
+        TopicDisk::new(&data).unwrap().save(&table()).unwrap();
+        fs::remove_file(dir.path().join(STARTS_FILE)).unwrap();
+        drop(data);
+        let data = open(dir.path());
+        assert_eq!(first_offset(&data), 0);
+    }
+
+    #[test]
+    fn a_malformed_file_of_first_offsets_of_kafka_is_named() {
+        let dir = of_kafka();
+        fs::write(dir.path().join(KAFKAS_STARTS_FILE), "0\n1\nc 0 three\n").unwrap();
+        let refused = TopicDisk::new(&opened(dir.path(), true)).unwrap_err().to_string();
+        let reason = "has a `log-start-offset-checkpoint` that cannot be read: the line `c 0 three` cannot be parsed";
+        assert!(refused.contains(reason), "{refused}");
+        fs::remove_file(dir.path().join(KAFKAS_STARTS_FILE)).unwrap();
+        assert_eq!(first_offset(&open(dir.path())), 0);
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::base::text_file::{TextFile, check_format, entries, summed};
 
 /// The file in the data directory.
 pub const STARTS_FILE: &str = "rota.starts";
+/// Kafka's file of the first offsets that differ from those of the first segments, by topic name.
+pub const KAFKAS_STARTS_FILE: &str = "log-start-offset-checkpoint";
+/// The version of Kafka's file.
+const KAFKAS_VERSION: &str = "0";
 /// The first word of the file, before the number of its format.
 const HEAD: &str = "rota.starts ";
 /// The format that this release writes.
@@ -29,6 +33,8 @@ pub(super) type Place = (Uuid, i32);
 #[derive(Debug)]
 pub(super) struct Starts {
     file: TextFile,
+    /// Whether the file was there.
+    is_there: bool,
     offsets: Mutex<BTreeMap<Place, i64>>,
 }
 
@@ -36,6 +42,7 @@ impl Starts {
     /// Reads the file. Errors: why it cannot be read.
     pub fn read(file: TextFile) -> Result<Starts, String> {
         let text = file.read().map_err(|error| error.to_string())?;
+        let is_there = text.is_some();
         let offsets = match text {
             None => BTreeMap::new(),
             Some(text) => {
@@ -43,7 +50,22 @@ impl Starts {
                 parse(&text)?
             }
         };
-        Ok(Starts { file, offsets: Mutex::new(offsets) })
+        Ok(Starts { file, is_there, offsets: Mutex::new(offsets) })
+    }
+
+    /// Whether there was a file at the start.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// Takes the first offsets of partitions from Kafka, durably if the directory is rota's. Errors: the file cannot be
+    /// written.
+    pub fn take_over(&self, starts: &[(Place, i64)]) -> io::Result<()> {
+        if self.file.is_read_only {
+            self.offsets.lock().unwrap_or_else(PoisonError::into_inner).extend(starts.iter().copied());
+            return Ok(());
+        }
+        self.save(starts, || starts.iter().map(|(place, _)| *place).collect())
     }
 
     /// Hides from readers of partitions what was deleted before the start. Without durable messages, a crash may have
@@ -115,6 +137,29 @@ fn parse(text: &str) -> Result<BTreeMap<Place, i64>, String> {
     lines.map(|line| entry(line).ok_or_else(|| format!("the line `{line}` cannot be parsed"))).collect()
 }
 
+/// Parses Kafka's file: topic, partition and first offset. Errors: why it cannot be read.
+pub(super) fn parse_kafkas(text: &str) -> Result<Vec<(&str, i32, i64)>, String> {
+    let mut lines = text.lines();
+    let Some(version) = lines.next() else { return Ok(Vec::new()) };
+    if version != KAFKAS_VERSION {
+        return Err(format!("its version is `{version}`, expected {KAFKAS_VERSION}"));
+    }
+    let count = lines.next().unwrap_or_default();
+    let found: Result<Vec<_>, String> =
+        lines.map(|line| kafkas_entry(line).ok_or_else(|| format!("the line `{line}` cannot be parsed"))).collect();
+    let found = found?;
+    if count.parse() != Ok(found.len()) {
+        return Err(format!("its second line is `{count}`, and {} lines follow", found.len()));
+    }
+    Ok(found)
+}
+
+fn kafkas_entry(line: &str) -> Option<(&str, i32, i64)> {
+    let [topic, index, offset] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let (index, offset) = (index.parse::<i32>().ok()?, offset.parse::<i64>().ok()?);
+    (index >= 0 && offset >= 0).then_some((topic, index, offset))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{path::PathBuf, sync::Weak};
@@ -174,5 +219,25 @@ mod tests {
         assert_eq!(parse(&text.replacen(" 5\n", " 6\n", 1)), Err("its checksum is wrong".to_owned()));
         let other = summed(format!("{HEAD}{FORMAT}\nend 1\n"));
         assert_eq!(parse(&other), Err("the line `end 1` cannot be parsed".to_owned()));
+    }
+
+    #[test]
+    fn kafkas_file_is_read_and_a_malformed_one_is_refused() {
+        assert_eq!(
+            parse_kafkas("0\n2\nt.a-b 0 500\nu 17 9223372036854775807\n"),
+            Ok(vec![("t.a-b", 0, 500), ("u", 17, i64::MAX)])
+        );
+        assert_eq!((parse_kafkas("0\n0\n"), parse_kafkas("")), (Ok(Vec::new()), Ok(Vec::new())));
+        for (text, reason) in [
+            ("1\n0\n", "its version is `1`, expected 0"),
+            ("0", "its second line is ``, and 0 lines follow"),
+            ("0\n2\nt 0 5\n", "its second line is `2`, and 1 lines follow"),
+            ("0\n-1\n", "its second line is `-1`, and 0 lines follow"),
+            ("0\n1\nt 0\n", "the line `t 0` cannot be parsed"),
+            ("0\n1\nt -1 5\n", "the line `t -1 5` cannot be parsed"),
+            ("0\n1\nt 0 99999999999999999999\n", "the line `t 0 99999999999999999999` cannot be parsed"),
+        ] {
+            assert_eq!(parse_kafkas(text), Err(reason.to_owned()));
+        }
     }
 }
