@@ -145,25 +145,29 @@ impl PartitionLog {
         self.first_open = first_open;
     }
 
-    /// Drops the oldest batches once the size exceeds `limit_bytes`, down to seven eighths of it so that this does not
-    /// happen at every append. The newest batch stays, and so do open transactions. Returns whether any were dropped.
+    /// Drops the oldest batches as long as at least `limit_bytes` remain, once the size exceeds the limit by an eighth of
+    /// it, so that this does not happen at every append. The newest batch stays, and so do open transactions. Returns
+    /// whether any were dropped.
     pub fn trim_to_bytes(&mut self, limit_bytes: u64) -> bool {
-        if self.size_bytes <= limit_bytes {
+        if self.size_bytes <= limit_bytes.saturating_add(limit_bytes / 8) {
             return false;
         }
-        let target_bytes = limit_bytes - limit_bytes / 8;
         let before = self.batches.len();
-        while self.size_bytes > target_bytes && self.batches.len() > 1 {
+        while self.batches.len() > 1 {
+            let is_past_limit = |oldest: &Stored| self.size_bytes - oldest.bytes.len() as u64 >= limit_bytes;
             let is_decided = |oldest: &Stored| self.first_open.is_none_or(|first| oldest.last_offset < first);
-            if !self.batches.front().is_some_and(is_decided) {
+            if !self.batches.front().is_some_and(|oldest| is_past_limit(oldest) && is_decided(oldest)) {
                 break;
             }
             let Some(gone) = self.batches.pop_front() else { break };
             self.size_bytes -= gone.bytes.len() as u64;
             self.first_offset = self.first_offset.max(gone.last_offset + 1);
         }
-        self.rank_by_time();
-        self.batches.len() < before
+        let dropped = self.batches.len() < before;
+        if dropped {
+            self.rank_by_time();
+        }
+        dropped
     }
 
     /// Deletes the records below `offset`, which is at most the next offset; also those of open transactions. A batch

@@ -133,10 +133,26 @@ fn trimming_drops_the_oldest_batches_but_never_the_newest() {
     let one = log.size_bytes() / 16;
     assert!(!log.trim_to_bytes(16 * one));
     assert!(log.trim_to_bytes(8 * one));
-    assert_eq!((log.first_offset(), log.next_offset(), log.batch_count()), (9, 16, 7));
-    assert_eq!(base_offsets(&log, 8, usize::MAX, true), [0; 0], "below the first offset");
+    assert_eq!((log.first_offset(), log.next_offset(), log.batch_count()), (8, 16, 8));
+    assert_eq!(base_offsets(&log, 7, usize::MAX, true), [0; 0], "below the first offset");
     assert!(log.trim_to_bytes(0));
     assert_eq!((log.first_offset(), log.batch_count()), (15, 1));
+}
+
+#[test]
+fn trimming_keeps_the_bytes_of_the_limit_and_at_most_an_eighth_more() {
+    let mut log = PartitionLog::default();
+    append(&mut log, &[0]);
+    let limit_bytes = 160 * log.size_bytes();
+    let mut trims = 0;
+    for at in 1..1_000 {
+        append(&mut log, &[at]);
+        let before_bytes = log.size_bytes();
+        trims += u64::from(log.trim_to_bytes(limit_bytes));
+        assert!(log.size_bytes() >= limit_bytes.min(before_bytes), "{at}: {} of {limit_bytes}", log.size_bytes());
+        assert!(log.size_bytes() <= limit_bytes / 8 * 9, "{at}: {} of {limit_bytes}", log.size_bytes());
+    }
+    assert!((1..100).contains(&trims), "{trims}");
 }
 
 #[test]

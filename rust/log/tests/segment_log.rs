@@ -11,7 +11,7 @@ use rota_log::{
     Append, BatchKind, Completion, Completions, FencedLog, LogError, LogRecord, Operation, SegmentLog, SegmentStore,
     StoredRecord,
     files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation as OnFile, Survival},
-    store::{Access, Command, OpenError, StoreOptions},
+    store::{Access, Command, OpenError, Store, StoreOptions},
 };
 
 const TOPIC: &str = "__consumer_offsets";
@@ -321,6 +321,31 @@ fn a_topic_is_trimmed_by_whole_segments_and_found_by_time() {
     assert_eq!(store.call(vec![Command::Delete { partition: info.handle }]), [Ok(0)]);
     assert!(store.partitions().is_empty());
     assert!(matches!(info.view.read_slice(150, 500), Err(LogError::UnknownPartition { .. })));
+}
+
+#[test]
+fn a_trim_keeps_the_bytes_of_the_limit_in_whole_segments() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, _) = Store::open(Arc::new(files), Path::new(""), options()).unwrap();
+    store.pass(vec![Command::Create { topic: "t".to_owned(), partition: 0, topic_id: 1 }]).remove(0).unwrap();
+    let partition = store.handle("t", 0).unwrap();
+    store.pass(vec![Command::Open { partition, epoch: 0 }]).remove(0).unwrap();
+    let mut writer = rota_log::BatchWriter::default();
+    writer.push(0, None, Some(&[7; 3_900]));
+    let batch = writer.finish().to_vec();
+    // One batch is one segment.
+    let segment_bytes = batch.len() as u64;
+    for n in 0..6 {
+        let append = Command::Append { partition, epoch: 0, batch: batch.clone() };
+        assert_eq!(store.pass(vec![append]), [Ok(n)]);
+    }
+    store.checkpoint().unwrap();
+    let mut trim = |limit_bytes| store.pass(vec![Command::Trim { partition, limit_bytes, below: 0 }]).remove(0);
+    assert_eq!(trim(5 * segment_bytes + 1), Ok(0), "without the oldest segment, less than the limit would remain");
+    assert_eq!(trim(5 * segment_bytes), Ok(1));
+    assert_eq!(trim(2 * segment_bytes + 1), Ok(3));
+    assert_eq!(trim(u64::MAX), Ok(3));
+    assert_eq!(trim(0), Ok(5), "the segment that is written to stays");
 }
 
 #[test]

@@ -70,12 +70,12 @@ pub enum Command {
         /// The partition.
         partition: PartitionHandle,
     },
-    /// Drops the oldest whole segments while more than `limit_bytes` remain or all their offsets are below `below`.
-    /// Outcome: the first offset.
+    /// Drops the oldest whole segments as long as at least `limit_bytes` remain, and those whose offsets are all below
+    /// `below`. Outcome: the first offset.
     Trim {
         /// The partition.
         partition: PartitionHandle,
-        /// Bytes to keep.
+        /// Bytes that remain whatever is dropped for the size.
         limit_bytes: u64,
         /// Offset below which segments are dropped whatever their size.
         below: i64,
@@ -549,7 +549,9 @@ fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes:
     for pair in partition.segments.windows(2) {
         let [segment, next] = pair else { break };
         let is_open = next.base_offset > partition.view.keep_from();
-        let is_kept = is_open || size_bytes <= limit_bytes && next.base_offset > below;
+        // As in Kafka, the segment with the byte at the limit stays.
+        let is_within_limit = size_bytes.saturating_sub(segment.readable_bytes()) < limit_bytes;
+        let is_kept = is_open || is_within_limit && next.base_offset > below;
         // Segments that the next checkpoint may need stay.
         if is_kept || segment.base_offset >= partition.checkpointed_base {
             break;
