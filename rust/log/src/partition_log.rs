@@ -179,10 +179,14 @@ impl PartitionLog {
         self.rank_by_time();
     }
 
+    /// Corrects the running maxima after the first batches were dropped. From the first correct one on, all are.
     fn rank_by_time(&mut self) {
         let mut running_max_timestamp_ms = i64::MIN;
         for stored in &mut self.batches {
             running_max_timestamp_ms = running_max_timestamp_ms.max(stored.batch().header().max_timestamp_ms);
+            if stored.running_max_timestamp_ms == running_max_timestamp_ms {
+                break;
+            }
             stored.running_max_timestamp_ms = running_max_timestamp_ms;
         }
     }
@@ -240,4 +244,45 @@ pub(crate) fn find_in_batch(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchWriter;
+
+    /// A running maximum that no batch has: a trim that works on a batch replaces it.
+    const UNTOUCHED: i64 = 77;
+
+    fn append(log: &mut PartitionLog, timestamp_ms: i64) {
+        let mut writer = BatchWriter::default();
+        writer.push(timestamp_ms, None, Some(b"0123456789"));
+        log.append(&Batch::split(&writer.finish()).unwrap().0, 0, None).unwrap();
+    }
+
+    fn filled(count: i64) -> PartitionLog {
+        let mut log = PartitionLog::default();
+        (0..count).for_each(|at| append(&mut log, 1_000 + at));
+        log
+    }
+
+    #[test]
+    fn a_trim_that_an_open_transaction_prevents_works_on_no_batch() {
+        let mut log = filled(100);
+        log.keep_open(Some(0));
+        log.batches.iter_mut().for_each(|stored| stored.running_max_timestamp_ms = UNTOUCHED);
+        assert!(!log.trim_to_bytes(log.size_bytes() / 2));
+        assert!(log.batches.iter().all(|stored| stored.running_max_timestamp_ms == UNTOUCHED));
+        log.keep_open(None);
+        assert!(log.trim_to_bytes(log.size_bytes() / 2));
+    }
+
+    #[test]
+    fn a_trim_of_batches_in_the_order_of_their_time_works_on_one_that_stays() {
+        let mut log = filled(100);
+        log.batches.iter_mut().skip(51).for_each(|stored| stored.running_max_timestamp_ms = UNTOUCHED);
+        assert!(log.trim_to_bytes(log.size_bytes() / 2));
+        assert_eq!((log.batches.len(), log.batches[0].running_max_timestamp_ms), (50, 1_050));
+        assert!(log.batches.iter().skip(1).all(|stored| stored.running_max_timestamp_ms == UNTOUCHED));
+    }
 }
