@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use rota_log::{
     BatchWriter, LogError,
     files::{Access as FileAccess, Fault, Files, ForgetfulFiles, Survival, read_file, write_all_at},
-    store::{Access, Command, Durability, OpenError, PartitionHandle, Report, Store, StoreOptions},
+    store::{Access, Command, Durability, OpenError, PartitionHandle, Report, Store, StoreOptions, repair},
 };
 
 const TOPIC: &str = "__consumer_offsets";
@@ -157,6 +157,31 @@ fn what_the_segments_have_is_not_missing() {
     let (store, report) = open(&files.after_crash(Survival::Everything), Durability::Fsync);
     assert_eq!((report.missing_batches, report.was_clean), (0, false));
     assert_eq!((count(&store, 0), count(&store, 1)), (Ok(30), Ok(30)));
+}
+
+#[test]
+fn a_topic_named_like_a_kept_write_ahead_file_survives_starts_after_crashes_and_repairs() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 5);
+    let create = Command::Create { topic: "rota.kept.orders".to_owned(), partition: 0, topic_id: 8 };
+    let partition = PartitionHandle(store.pass(vec![create]).remove(0).unwrap() as u32);
+    let append =
+        |n, epoch| vec![Command::Open { partition, epoch }, Command::Append { partition, epoch, batch: batch(n) }];
+    assert_eq!(store.pass(append(0, 1)), [Ok(0), Ok(0)]);
+    store.checkpoint().unwrap();
+    assert_eq!(store.pass(append(1, 1)), [Ok(1), Ok(1)]);
+    drop(store);
+    let after = files.after_crash(Survival::Everything);
+    let records = |files: &ForgetfulFiles| {
+        let (store, report) = open(files, Durability::Fsync);
+        let view = store.view(store.handle("rota.kept.orders", 0).unwrap()).unwrap();
+        (view.read_records(0, usize::MAX).unwrap().len(), report.damage.len())
+    };
+    assert_eq!(records(&after), (2, 0));
+    after.damage(Path::new(&segment(0, 0)), |bytes| bytes.truncate(10)).unwrap();
+    assert_eq!(records(&after), (2, 1));
+    assert_eq!(repair(&(Arc::new(after.clone()) as Arc<dyn Files>), Path::new("")).unwrap().1.len(), 1);
+    assert_eq!(records(&after), (2, 0));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::files::Entry;
+
 /// Identifies the owner of the directory. Kafka writes this file, too, without [`MARKER`].
 pub const META_PROPERTIES: &str = "meta.properties";
 /// The property that marks a directory of rota.
@@ -50,9 +52,9 @@ pub fn kept_name(number: u64) -> String {
     format!("{KEPT}{number:010}")
 }
 
-/// Whether this is the name of a kept write-ahead file.
-pub fn is_kept(name: &str) -> bool {
-    name.starts_with(KEPT)
+/// Whether this is a kept write-ahead file. The directory of a topic may begin with the same words.
+pub fn is_kept(entry: &Entry) -> bool {
+    !entry.is_dir && entry.name.strip_prefix(KEPT).is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
 /// Returns the number in a write-ahead file's name.
@@ -284,6 +286,15 @@ mod tests {
         for other in ["a", "-0", "a-", "a-x", "a-0.0f1e-delete", "a/b-0"] {
             assert_eq!(topic_partition(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_kept_file_has_a_number_and_is_no_directory() {
+        let entry = |name: &str, is_dir| Entry { name: name.to_owned(), is_dir };
+        assert!(is_kept(&entry(&kept_name(7), false)));
+        assert!(!is_kept(&entry("rota.kept.orders-0", true)));
+        assert!(!is_kept(&entry("rota.kept.orders-0", false)));
+        assert!(!is_kept(&entry(&kept_name(7), true)));
     }
 
     #[test]

@@ -644,7 +644,7 @@ impl Opening {
         }
         store.checkpoint().map_err(|error| io::Error::other(error.to_string()))?;
         if self.report.damage.is_empty() && self.report.given_up.is_empty() {
-            for entry in files.list(&store.dir)?.iter().filter(|entry| layout::is_kept(&entry.name)) {
+            for entry in files.list(&store.dir)?.iter().filter(|entry| layout::is_kept(entry)) {
                 files.remove(&store.dir.join(&entry.name))?;
             }
         }

@@ -156,8 +156,8 @@ impl Store {
     /// have removed earlier ones.
     pub(super) fn kept_batches(&self, partition: &Partition, known: &CheckpointedPartition) -> io::Result<Batches> {
         let mut found = Batches::new();
-        for name in self.files.list(&self.dir)?.into_iter().map(|entry| entry.name).filter(|name| is_kept(name)) {
-            let Some((wal, _)) = salvage_wal(self.files.as_ref(), &self.dir.join(name))? else { continue };
+        for entry in self.files.list(&self.dir)?.iter().filter(|entry| is_kept(entry)) {
+            let Some((wal, _)) = salvage_wal(self.files.as_ref(), &self.dir.join(&entry.name))? else { continue };
             let mut is_this = BTreeMap::new();
             for entry in wal.frames.iter().flat_map(|payload| entries(payload)).flatten() {
                 match entry {
