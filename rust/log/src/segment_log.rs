@@ -4,7 +4,7 @@
 //! depend on the number of callers and partitions.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt, io, mem,
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
@@ -154,16 +154,20 @@ impl SegmentStore {
         self.inspect(|store| store.partitions()).unwrap_or_default()
     }
 
-    /// Returns the fenced log of `topic`. Creates missing partitions from 0 to `count` with `topic_id`. Appends above
-    /// `batch_bytes_max` bytes of keys and values fail. Errors: those of the creation.
+    /// Returns the fenced log of `topic`. Creates missing partitions from 0 to `count` with `topic_id`; in a read-only
+    /// directory, they are empty. Appends above `batch_bytes_max` bytes of keys and values fail. Errors: those of the
+    /// creation.
     pub fn log(&self, topic: &str, count: u32, topic_id: u128, batch_bytes_max: usize) -> Result<SegmentLog, LogError> {
         let there = || self.partitions().into_iter().filter(|info| info.topic == topic);
-        let known: Vec<i32> = there().map(|info| info.partition).collect();
-        let missing = (0..count as i32).filter(|partition| !known.contains(partition));
-        let create = |partition| Command::Create { topic: topic.to_owned(), partition, topic_id };
-        self.call(missing.map(create).collect()).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let known: BTreeSet<i32> = there().map(|info| info.partition).collect();
+        let mut missing: BTreeSet<i32> = (0..count as i32).filter(|partition| !known.contains(partition)).collect();
+        if !self.shared.is_read_only {
+            let create = |partition| Command::Create { topic: topic.to_owned(), partition, topic_id };
+            let created = self.call(mem::take(&mut missing).into_iter().map(create).collect());
+            created.into_iter().collect::<Result<Vec<_>, _>>()?;
+        }
         let partitions = there().map(|info| (info.partition, (info.handle, info.view))).collect();
-        Ok(SegmentLog { shared: Arc::clone(&self.shared), partitions, batch_bytes_max })
+        Ok(SegmentLog { shared: Arc::clone(&self.shared), partitions, missing, batch_bytes_max })
     }
 }
 
@@ -204,6 +208,8 @@ fn received(outcome: &mpsc::Receiver<Outcome>) -> Outcome {
 pub struct SegmentLog {
     shared: Arc<Shared>,
     partitions: HashMap<i32, (PartitionHandle, Arc<PartitionView>)>,
+    /// Partitions that a read-only directory lacks.
+    missing: BTreeSet<i32>,
     batch_bytes_max: usize,
 }
 
@@ -221,6 +227,9 @@ impl SegmentLog {
 
     fn encode(&self, append: &Append<Vec<LogRecord>>) -> Result<Command, LogError> {
         let Append { partition, epoch, timestamp_ms, kind, batch, .. } = append;
+        if self.missing.contains(partition) {
+            return Err(LogError::ReadOnly);
+        }
         let known = self.partitions.get(partition).ok_or(LogError::UnknownPartition { partition: *partition })?;
         check_size(*kind, batch, self.batch_bytes_max)?;
         let batch = encode_append(*kind, *timestamp_ms, batch);
@@ -259,7 +268,7 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
                 reply.give(view.refusal().map_or_else(|| Ok(view.next_offset()), Err));
             }
             Some((handle, _)) => self.shared.send([Message::Do(Command::Open { partition: *handle, epoch }, reply)]),
-            None => reply.give(Err(LogError::UnknownPartition { partition })),
+            None => reply.give(self.end(partition)),
         }
     }
 
@@ -273,12 +282,18 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
     }
 
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError> {
-        let view = self.view(partition).ok_or(LogError::UnknownPartition { partition })?;
-        view.visit_records(from, SLICE_BYTES, visit)
+        match self.view(partition) {
+            Some(view) => view.visit_records(from, SLICE_BYTES, visit),
+            None => self.end(partition).map(|_| from),
+        }
     }
 
     fn end(&self, partition: i32) -> Result<i64, LogError> {
-        self.view(partition).map(|view| view.next_offset()).ok_or(LogError::UnknownPartition { partition })
+        match self.view(partition) {
+            Some(view) => Ok(view.next_offset()),
+            None if self.missing.contains(&partition) => Ok(0),
+            None => Err(LogError::UnknownPartition { partition }),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use rota_log::{
     Append, BatchKind, Completion, Completions, FencedLog, LogError, LogRecord, Operation, SegmentLog, SegmentStore,
     StoredRecord,
-    files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation as OnFile, Survival},
+    files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation as OnFile, Survival, read_file},
     store::{Access, Command, OpenError, Store, StoreOptions},
 };
 
@@ -356,6 +356,51 @@ fn a_directory_that_somebody_else_uses_is_left_alone() {
     assert!(matches!(&opened, Err(OpenError::Strange { .. })), "{opened:?}");
     assert!(opened.unwrap_err().to_string().contains("choose an empty directory"));
     assert_eq!(options().access, Access::Own);
+}
+
+#[test]
+fn partitions_that_a_directory_of_kafkas_lacks_are_empty_and_nothing_is_created() {
+    for there in [vec![1], vec![]] {
+        let ours = ForgetfulFiles::new(4_096);
+        let store = open(&ours);
+        let mut log = Caller::of(&store, 2);
+        log.open(1, 3).unwrap();
+        log.append(1, 3, 0, record(0, 0));
+        log.wait(1);
+        drop(store);
+        let files = ForgetfulFiles::new(4_096);
+        let put = |path: &str, bytes: &[u8]| {
+            let file = files.open(Path::new(path), rota_log::files::Access::Create).unwrap();
+            file.write_at(bytes, 0).unwrap();
+        };
+        put("meta.properties", b"version=1\nnode.id=1\ncluster.id=abc\n");
+        for partition in &there {
+            files.create_dir(Path::new(&format!("{TOPIC}-{partition}"))).unwrap();
+            let segment = format!("{TOPIC}-{partition}/00000000000000000000.log");
+            put(&segment, &read_file(&ours, Path::new(&segment)).unwrap().unwrap());
+        }
+        let before = files.operations();
+        let store = open(&files);
+        let mut log = Caller::of(&store, 3);
+        let count = |partition| {
+            let mut records = 0;
+            log.log.read(partition, 0, &mut |_| records += 1).map(|next| (next, records))
+        };
+        let stored = there.len() as i64;
+        assert_eq!((log.open(1, 3), log.log.end(1), count(1)), (Ok(stored), Ok(stored), Ok((stored, stored))));
+        for partition in [0, 2] {
+            let state = (log.open(partition, 0), log.log.end(partition), count(partition));
+            assert_eq!(state, (Ok(0), Ok(0), Ok((0, 0))));
+        }
+        let unknown = LogError::UnknownPartition { partition: 3 };
+        assert_eq!((log.open(3, 0), count(3)), (Err(unknown.clone()), Err(unknown)));
+        for partition in 0..3 {
+            log.append(partition, 3, 0, record(0, 1));
+            assert_eq!(log.wait(1)[0].result, Err(LogError::ReadOnly));
+        }
+        drop(store);
+        assert_eq!(files.operations(), before, "nothing was changed");
+    }
 }
 
 #[test]
