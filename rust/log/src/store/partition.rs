@@ -39,6 +39,8 @@ pub struct Partition {
     pub is_open: bool,
     /// Why appends are refused.
     pub refused: Option<LogError>,
+    /// Whether a deletion failed, so that the partition is still there.
+    pub deletion_failed: bool,
     /// Segments with unsynced bytes.
     pub dirty: Vec<Arc<Segment>>,
     /// Whether names in its directory changed since the last checkpoint.
@@ -97,6 +99,7 @@ impl Partition {
             epochs: Vec::new(),
             is_open: false,
             refused: None,
+            deletion_failed: false,
             dirty: Vec::new(),
             names_changed: false,
             epochs_changed: false,

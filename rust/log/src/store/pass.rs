@@ -56,7 +56,8 @@ pub enum Command {
         epoch: i32,
     },
     /// Creates a partition. Outcome: the number of its [`PartitionHandle`], or that of an existing partition with the
-    /// same topic id.
+    /// same topic id. A partition of this name with another topic id stays, and refuses the creation, unless an earlier
+    /// deletion of it failed: then it is deleted first.
     Create {
         /// The topic.
         topic: String,
@@ -65,7 +66,7 @@ pub enum Command {
         /// The topic id.
         topic_id: u128,
     },
-    /// Deletes a partition and its files. Outcome: 0.
+    /// Deletes a partition and its files, also if it is damaged. Outcome: 0.
     Delete {
         /// The partition.
         partition: PartitionHandle,
@@ -103,10 +104,26 @@ struct Pass {
     touched: Vec<(PartitionHandle, Undo)>,
     created: Vec<PartitionHandle>,
     deleted: Vec<PartitionHandle>,
+    /// Creations (command index, former partition, command) whose name a former partition still has.
+    replacements: Vec<(usize, PartitionHandle, Command)>,
     /// Trims (command index, partition, size, offset), executed after the rest is durable.
     trims: Vec<(usize, PartitionHandle, u64, i64)>,
     /// Files beside segments (command index, partition, files), written after the rest is durable.
     beside: Vec<(usize, PartitionHandle, Vec<SideFile>)>,
+}
+
+impl Pass {
+    /// Adds an entry to both forms of the frame.
+    fn entry(&mut self, entry: WalEntry<'_>) {
+        entry.write(&mut self.frame);
+        entry.write(&mut self.meta);
+    }
+
+    /// Adds the deletion of a partition.
+    fn delete(&mut self, handle: PartitionHandle) {
+        self.entry(WalEntry::Delete { handle: handle.0 });
+        self.deleted.push(handle);
+    }
 }
 
 /// Batches of one partition in the frame that go to one segment.
@@ -150,6 +167,7 @@ impl Store {
             touched: Vec::new(),
             created: Vec::new(),
             deleted: Vec::new(),
+            replacements: Vec::new(),
             trims: Vec::new(),
             beside: Vec::new(),
         };
@@ -160,8 +178,11 @@ impl Store {
                 continue;
             }
             match command {
-                Command::Create { topic, partition, topic_id } => {
-                    pass.outcomes[at] = Some(self.create(&topic, partition, topic_id, &mut pass));
+                Command::Create { ref topic, partition, topic_id } => {
+                    pass.outcomes[at] = Some(self.create(topic, partition, topic_id, &mut pass));
+                    if let Some(former) = self.undeleted(topic, partition, topic_id) {
+                        pass.replacements.push((at, former, command));
+                    }
                 }
                 Command::Append { partition, .. }
                 | Command::AppendAt { partition, .. }
@@ -180,7 +201,38 @@ impl Store {
             self.stage(partition, group, &mut pass);
             rest = after;
         }
-        self.commit(pass)
+        let replacements = std::mem::take(&mut pass.replacements);
+        let mut outcomes = self.commit(pass);
+        if !replacements.is_empty() {
+            self.replace(replacements, &mut outcomes);
+        }
+        outcomes
+    }
+
+    /// Returns the partition of this name and another topic id, if an earlier deletion of it failed.
+    fn undeleted(&self, topic: &str, number: i32, topic_id: u128) -> Option<PartitionHandle> {
+        let handle = self.handle(topic, number)?;
+        let partition = self.partitions[handle.0 as usize].as_ref()?;
+        (partition.topic_id != topic_id && partition.deletion_failed).then_some(handle)
+    }
+
+    /// Deletes the former partitions, and creates those whose former one is gone.
+    fn replace(&mut self, replacements: Vec<(usize, PartitionHandle, Command)>, outcomes: &mut [Outcome]) {
+        let deletions = replacements.iter().map(|(_, partition, _)| Command::Delete { partition: *partition });
+        let deleted = self.pass(deletions.collect());
+        let (mut places, mut creations) = (Vec::new(), Vec::new());
+        for ((at, former, creation), deleted) in replacements.into_iter().zip(deleted) {
+            match deleted {
+                Err(error) if self.partitions[former.0 as usize].is_some() => outcomes[at] = Err(error),
+                _ => {
+                    places.push(at);
+                    creations.push(creation);
+                }
+            }
+        }
+        for (at, outcome) in places.into_iter().zip(self.pass(creations)) {
+            outcomes[at] = outcome;
+        }
     }
 
     pub(super) fn refusal(&self) -> Option<LogError> {
@@ -254,15 +306,38 @@ impl Store {
             let error = self.fails(Some(handle), error);
             pass.frame.truncate(frame_start);
             pass.meta.truncate(meta_start);
-            pass.deleted.retain(|deleted| *deleted != handle);
-            for (_, at, _) in group {
+            pass.beside.retain(|(_, partition, _)| *partition != handle);
+            for (_, at, _) in &*group {
                 let outcome = &mut pass.outcomes[*at];
                 if !matches!(outcome, Some(Err(_))) {
                     *outcome = Some(Err(error.clone()));
                 }
             }
+            self.stage_deletion(handle, group, pass);
         } else {
             pass.touched.push((handle, undo));
+        }
+    }
+
+    /// Adds the deletion of a partition, if there is one, after the commands before it failed and were rolled back.
+    fn stage_deletion(
+        &mut self,
+        handle: PartitionHandle,
+        group: &[(PartitionHandle, usize, Command)],
+        pass: &mut Pass,
+    ) {
+        let is_deletion =
+            |(_, _, command): &(PartitionHandle, usize, Command)| matches!(command, Command::Delete { .. });
+        let Some(deletion) = group.iter().position(is_deletion) else { return };
+        let Some(Some(partition)) = self.partitions.get_mut(handle.0 as usize) else { return };
+        pass.touched.push((handle, partition.undo()));
+        if declare(partition, handle, self.wal.number, &mut pass.frame) {
+            declare_again(partition, handle, &mut pass.meta);
+        }
+        pass.delete(handle);
+        for (nth, (_, at, _)) in group[deletion..].iter().enumerate() {
+            let gone = LogError::UnknownPartition { partition: partition.number };
+            pass.outcomes[*at] = Some(if nth == 0 { Ok(0) } else { Err(gone) });
         }
     }
 
@@ -282,7 +357,11 @@ impl Store {
             for handle in pass.created.drain(..) {
                 self.forget(handle);
             }
-            pass.deleted.clear();
+            for handle in pass.deleted.drain(..) {
+                if let Some(partition) = &mut self.partitions[handle.0 as usize] {
+                    partition.deletion_failed = true;
+                }
+            }
             pass.trims.clear();
             pass.beside.clear();
             let path = self.dir.join(super::layout::wal_name(self.wal.number));
@@ -434,11 +513,12 @@ struct Stage<'s> {
 impl Stage<'_> {
     /// Takes one command. The outer error: the segment could not be written.
     fn take(&mut self, at: usize, command: &mut Command) -> io::Result<Outcome> {
-        if let Some(refused) = &self.partition.refused {
-            return Ok(Err(refused.clone()));
-        }
         if self.pass.deleted.contains(&self.handle) {
             return Ok(Err(LogError::UnknownPartition { partition: self.partition.number }));
+        }
+        // What is wrong with a partition does not matter to its deletion.
+        if let Some(refused) = self.partition.refused.as_ref().filter(|_| !matches!(command, Command::Delete { .. })) {
+            return Ok(Err(refused.clone()));
         }
         match command {
             Command::Append { epoch, batch, .. } => self.append(*epoch, batch),
@@ -452,8 +532,7 @@ impl Stage<'_> {
             Command::Open { epoch, .. } => self.open(*epoch),
             Command::Delete { .. } => {
                 self.end_run()?;
-                self.entry(WalEntry::Delete { handle: self.handle.0 });
-                self.pass.deleted.push(self.handle);
+                self.pass.delete(self.handle);
                 Ok(Ok(0))
             }
             Command::Trim { limit_bytes, below, .. } => {
@@ -468,11 +547,6 @@ impl Stage<'_> {
         }
     }
 
-    fn entry(&mut self, entry: WalEntry<'_>) {
-        entry.write(&mut self.pass.frame);
-        entry.write(&mut self.pass.meta);
-    }
-
     fn open(&mut self, epoch: i32) -> io::Result<Outcome> {
         if let Some(current_epoch) = self.partition.epoch()
             && epoch < current_epoch
@@ -482,7 +556,7 @@ impl Stage<'_> {
         let next_offset = self.next_offset();
         if self.partition.epoch() != Some(epoch) {
             self.end_run()?;
-            self.entry(WalEntry::Epoch { handle: self.handle.0, epoch, start_offset: next_offset });
+            self.pass.entry(WalEntry::Epoch { handle: self.handle.0, epoch, start_offset: next_offset });
             self.partition.begin_epoch(epoch, next_offset);
         }
         self.partition.is_open = true;
