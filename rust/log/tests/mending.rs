@@ -232,6 +232,20 @@ fn a_recovery_that_gives_up_the_checkpoint_keeps_segments_whose_topic_id_only_th
     assert_eq!(offsets(&files, Durability::Fsync, 0), without(&[]));
 }
 
+#[test]
+fn a_recovery_that_gives_up_a_write_ahead_file_writes_the_topic_ids_that_only_the_checkpoint_has() {
+    let files = written(Durability::Fsync, 6);
+    let wal = shared_file(&files, "rota.wal");
+    files.damage(Path::new(&wal), |bytes| bytes[20] ^= 1).unwrap();
+    files.damage(Path::new(&format!("{TOPIC}-0/partition.metadata")), Vec::clear).unwrap();
+    recovered(&files, true).unwrap();
+    let after = files.after_crash(Survival::Nothing);
+    after.remove(Path::new("rota.checkpoint")).unwrap();
+    recovered(&after, true).unwrap();
+    let (store, _) = open(&after, Durability::Fsync).unwrap();
+    assert_eq!(store.partitions().iter().map(|info| info.topic_id).collect::<Vec<_>>(), [9, 9]);
+}
+
 /// Damages the frame of the write-ahead file that has this record, of partition 0.
 fn damage_frame(files: &ForgetfulFiles, offset: i64) {
     let (wal, key) = (shared_file(files, "rota.wal"), key(offset));

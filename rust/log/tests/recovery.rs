@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use rota_log::{
     BatchWriter, LogError,
-    files::{Access as FileAccess, Fault, Files, ForgetfulFiles, Survival, read_file, write_all_at},
+    files::{Access as FileAccess, Fault, Files, ForgetfulFiles, Operation, Survival, read_file, write_all_at},
     store::{Access, Command, Durability, OpenError, PartitionHandle, Report, Store, StoreOptions, repair},
 };
 
@@ -376,6 +376,65 @@ fn whose_a_segment_is_is_durable_before_it_has_a_batch() {
     let after = files.after_crash(Survival::Nothing);
     let metadata = read_file(&after, Path::new(&format!("{TOPIC}-0/partition.metadata"))).unwrap().unwrap();
     assert!(String::from_utf8(metadata).unwrap().contains("topic_id: "));
+}
+
+#[test]
+fn the_first_records_of_many_partitions_share_one_sync_and_a_checkpoint_syncs_their_topic_ids() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, _) = open(&files, Durability::Fsync);
+    let create = |partition| Command::Create { topic: TOPIC.to_owned(), partition, topic_id: 9 };
+    let created = store.pass((0..20).map(create).collect());
+    let handles: Vec<_> = created.into_iter().map(|handle| PartitionHandle(handle.unwrap() as u32)).collect();
+    store.pass(handles.iter().map(|partition| Command::Open { partition: *partition, epoch: 1 }).collect());
+    let before = files.history().len();
+    let append = |partition: &PartitionHandle| Command::Append { partition: *partition, epoch: 1, batch: batch(0) };
+    assert_eq!(store.pass(handles.iter().map(append).collect()), vec![Ok(0); 20]);
+    let history = files.history().split_off(before);
+    let syncs = history.iter().filter(|(operation, _)| matches!(operation, Operation::Sync | Operation::SyncDir));
+    assert_eq!(syncs.count(), 1, "{history:?}");
+    store.checkpoint().unwrap();
+    let after = files.after_crash(Survival::Nothing);
+    for partition in 0..20 {
+        let metadata = read_file(&after, Path::new(&format!("{TOPIC}-{partition}/partition.metadata"))).unwrap();
+        assert!(String::from_utf8(metadata.unwrap()).unwrap().contains("topic_id: "));
+    }
+}
+
+#[test]
+fn segments_whose_topic_id_a_power_failure_takes_are_those_of_the_declared_topic() {
+    let metadata = format!("{TOPIC}-0/partition.metadata");
+    for (is_checkpointed, is_stored) in [(false, false), (false, true), (true, false), (true, true)] {
+        let files = ForgetfulFiles::new(64);
+        let mut store = filled(&files, Durability::Fsync, 0);
+        if is_checkpointed {
+            store.checkpoint().unwrap();
+        }
+        let partition = store.handle(TOPIC, 0).unwrap();
+        let append = vec![Command::Append { partition, epoch: 1, batch: batch(0) }];
+        assert_eq!(store.pass(append), [Ok(0)]);
+        drop(store);
+        let after = files.after_crash(Survival::Everything);
+        after.damage(Path::new(&metadata), Vec::clear).unwrap();
+        if !is_stored {
+            let names = after.list(Path::new("")).unwrap().into_iter().map(|entry| entry.name);
+            let wal = names.filter(|name| name.contains("wal")).max().unwrap();
+            // The frame of the append, which is the last one.
+            let at = read_file(&after, Path::new(&wal)).unwrap().unwrap();
+            let at = at.windows(5).rposition(|bytes| bytes == b"value").unwrap();
+            after.damage(Path::new(&wal), |bytes| bytes[at] ^= 1).unwrap();
+        }
+        let (mut store, report) = open(&after, Durability::Fsync);
+        let place = format!("checkpointed: {is_checkpointed}, stored: {is_stored}");
+        assert_eq!((report.damage.len(), count(&store, 0)), (0, Ok(usize::from(is_stored))), "{place}");
+        assert!(store.partitions().iter().all(|info| info.topic_id == 9), "{place}");
+        let partition = store.handle(TOPIC, 0).unwrap();
+        let next =
+            vec![Command::Open { partition, epoch: 2 }, Command::Append { partition, epoch: 2, batch: batch(1) }];
+        assert!(store.pass(next).iter().all(Result::is_ok), "{place}");
+        store.checkpoint().unwrap();
+        let durable = read_file(&after.after_crash(Survival::Nothing), Path::new(&metadata)).unwrap().unwrap();
+        assert!(String::from_utf8(durable).unwrap().contains("topic_id: "), "{place}");
+    }
 }
 
 #[test]

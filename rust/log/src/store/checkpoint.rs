@@ -7,12 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use crate::files::{Files, replace_file};
+use crate::files::{Access, Files, replace_file};
 
 use super::{
     Durability, PartitionHandle, Store,
     compaction::Compaction,
-    layout::{self, CHECKPOINT, Checkpoint, LEADER_EPOCHS},
+    layout::{self, CHECKPOINT, Checkpoint, LEADER_EPOCHS, PARTITION_METADATA},
     segment::Segment,
     wal::Wal,
 };
@@ -38,6 +38,7 @@ pub struct CheckpointTask {
 #[derive(Debug)]
 enum Step {
     SyncSegment(Arc<Segment>),
+    SyncFile(PathBuf),
     SyncDir(PathBuf),
     /// For Kafka's tools; rota reads its checkpoint.
     Epochs(PathBuf, String),
@@ -67,6 +68,10 @@ impl CheckpointTask {
         let name = |path: &Path| path.display().to_string();
         let (file, done) = match step {
             Step::SyncSegment(segment) => (name(&segment.path), segment.file.sync()),
+            Step::SyncFile(path) => {
+                let synced = self.files.open(&path, Access::Write).and_then(|file| file.sync());
+                (name(&path), ignore_missing(synced))
+            }
             Step::SyncDir(dir) => (name(&dir), ignore_missing(self.files.sync_dir(&dir))),
             Step::Epochs(path, text) => {
                 let written = replace_file(self.files.as_ref(), &path, text.as_bytes(), false);
@@ -154,6 +159,9 @@ impl Store {
             if std::mem::take(&mut partition.epochs_changed) && !partition.segments.is_empty() {
                 let path = partition.dir.join(LEADER_EPOCHS);
                 steps.push_back(Step::Epochs(path, layout::epochs_text(&partition.epochs)));
+            }
+            if std::mem::take(&mut partition.topic_id_unsynced) {
+                steps.push_back(Step::SyncFile(partition.dir.join(PARTITION_METADATA)));
             }
             if std::mem::take(&mut partition.names_changed) {
                 steps.push_back(Step::SyncDir(partition.dir.clone()));

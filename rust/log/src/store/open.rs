@@ -315,7 +315,9 @@ impl Opening {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        let known = segments.partition_point(|segment| segment.base_offset <= segment_base);
+        // The topic id in the directory need not be durable before the checkpoint has a record.
+        let is_empty = !has_records && next_offset == 0;
+        let known = segments.partition_point(|segment| !is_empty && segment.base_offset <= segment_base);
         for later in segments.drain(known..) {
             self.report.cut.push((later.path.clone(), 0, later.readable_bytes()));
             files.remove(&later.path)?;
@@ -364,6 +366,12 @@ impl Opening {
         // Names count as changed if they are not known to be synced.
         partition.names_changed |= listed.names_changed || !is_known;
         partition.segments = listed.segments;
+        let stored_id = || scan::stored_topic_id(files.as_ref(), &partition.dir);
+        let salvages = self.store.options.access == Access::Salvage && partition.topic_id != 0;
+        if salvages && !partition.segments.is_empty() && stored_id() != Some(partition.topic_id) {
+            // The checkpoint has it, and no write-ahead file writes the segments again.
+            adopt::write_topic_id(files.as_ref(), &partition.dir, partition.topic_id)?;
+        }
         match scan_tail(&partition.dir, &partition.segments, checkpoint) {
             Ok(tail) => {
                 for gone in partition.segments.drain(tail.segments..) {
@@ -595,7 +603,8 @@ impl Opening {
                 return Ok(false);
             }
             if partition.segments.last().is_none_or(|active| active.base_offset != segment_base) {
-                partition.roll(files.as_ref())?;
+                // The write-ahead file declares it.
+                partition.roll(files.as_ref(), true)?;
             }
             super::side_files::recovered(partition, files.as_ref(), header)?;
             partition.write(batch.bytes(), header.last_offset().saturating_add(1))?;

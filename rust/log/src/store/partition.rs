@@ -45,6 +45,8 @@ pub struct Partition {
     pub dirty: Vec<Arc<Segment>>,
     /// Whether names in its directory changed since the last checkpoint.
     pub names_changed: bool,
+    /// Whether `partition.metadata` was written and not synced.
+    pub topic_id_unsynced: bool,
     /// Whether its epochs changed since they were written to its directory.
     pub epochs_changed: bool,
     /// The write-ahead file that declares it.
@@ -102,6 +104,7 @@ impl Partition {
             deletion_failed: false,
             dirty: Vec::new(),
             names_changed: false,
+            topic_id_unsynced: false,
             epochs_changed: false,
             declared_in: 0,
             checkpointed_base: 0,
@@ -168,8 +171,9 @@ impl Partition {
         }
     }
 
-    /// Begins a new segment at the next offset.
-    pub fn roll(&mut self, files: &dyn Files) -> io::Result<()> {
+    /// Begins a new segment at the next offset. `is_declared`: the checkpoint or a write-ahead file has the topic id
+    /// durably, so that the next checkpoint may sync the one in the directory.
+    pub fn roll(&mut self, files: &dyn Files, is_declared: bool) -> io::Result<()> {
         if self.segments.is_empty() {
             files.create_dir(&self.dir)?;
             let metadata = layout::partition_metadata(self.topic_id);
@@ -177,8 +181,12 @@ impl Partition {
             file.truncate(0)?;
             write_all_at(file.as_ref(), metadata.as_bytes(), 0)?;
             // Whose the segments are must be known whenever one of them is there.
-            file.sync()?;
-            files.sync_dir(&self.dir)?;
+            if is_declared {
+                self.topic_id_unsynced = true;
+            } else {
+                file.sync()?;
+                files.sync_dir(&self.dir)?;
+            }
         }
         let path = segment_path(&self.dir, self.next_offset);
         let file = files.open(&path, Access::Create)?;

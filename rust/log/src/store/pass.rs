@@ -280,9 +280,12 @@ impl Store {
         if declare(partition, handle, self.wal.number, &mut pass.frame) {
             declare_again(partition, handle, &mut pass.meta);
         }
+        // With durability `Os`, no entry is synced.
+        let is_declared = self.options.durability == Durability::Fsync && !pass.created.contains(&handle);
         let mut stage = Stage {
             partition,
             handle,
+            is_declared,
             files: self.files.as_ref(),
             segment_bytes_max: self.options.segment_bytes,
             batch_bytes_max: self.options.batch_bytes_max,
@@ -503,6 +506,8 @@ fn not_at(base_offset: i64, next_offset: i64) -> LogError {
 struct Stage<'s> {
     partition: &'s mut Partition,
     handle: PartitionHandle,
+    /// Whether an earlier pass has made its topic id durable.
+    is_declared: bool,
     files: &'s dyn crate::files::Files,
     segment_bytes_max: u64,
     batch_bytes_max: usize,
@@ -588,7 +593,7 @@ impl Stage<'_> {
         let is_full = active_bytes > 0 && active_bytes + batch.len() as u64 > self.segment_bytes_max;
         if is_full || self.partition.segments.is_empty() {
             self.end_run()?;
-            self.partition.roll(self.files)?;
+            self.partition.roll(self.files, self.is_declared)?;
         }
         if self.run.is_none() {
             let segment_base = self.partition.segments.last().map_or(0, |active| active.base_offset);

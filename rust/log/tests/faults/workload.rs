@@ -8,7 +8,7 @@ use std::{
 
 use rota_log::{
     BatchWriter, LogError, StoredRecord, batches,
-    files::{Files, ForgetfulFiles, read_file},
+    files::{Files, ForgetfulFiles, Survival, read_file},
     store::{
         Access, Command, Durability, OpenError, PartitionHandle, PartitionInfo, Report, Store, StoreOptions, Task,
     },
@@ -102,7 +102,7 @@ impl Workload {
                     .map(|(at, life)| (life, 1 + (round + at) % 3))
                     .collect();
                 workload.pass(&mut store, &Round { appends: &rows });
-                workload.work(&mut store, 4);
+                workload.work(&mut store, 5);
             }
             if restart == 1 {
                 workload.delete(&mut store, lives[3]);
@@ -221,6 +221,7 @@ impl Workload {
             return Err("a reader finds something else than a start".into());
         }
         whole_batches(files)?;
+        topic_ids_are_durable(files)?;
         let mut appended = Vec::new();
         for (life, told) in &self.told {
             let Some(handle) = Workload::handle(&store, *life) else {
@@ -290,6 +291,21 @@ fn whole_batches(files: &ForgetfulFiles) -> Result<(), String> {
                 let checked = batch.and_then(|batch| batch.check_crc());
                 checked.map_err(|error| format!("{}: {error}", path.display()))?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// A recovered directory says of every segment whose it is, also after a loss of power.
+fn topic_ids_are_durable(files: &ForgetfulFiles) -> Result<(), String> {
+    let durable = files.after_crash(Survival::Nothing);
+    for dir in files.list(Path::new("")).expect("there is a root").into_iter().filter(|entry| entry.is_dir) {
+        let names = files.list(Path::new(&dir.name)).expect("it is listed");
+        let metadata = read_file(&durable, &Path::new(&dir.name).join("partition.metadata"));
+        let has_id = metadata.is_ok_and(|text| text.is_some_and(|text| text.len() > 30));
+        let is_segment = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "log");
+        if names.iter().any(|entry| is_segment(&entry.name)) && !has_id {
+            return Err(format!("{} has segments and no topic id", dir.name));
         }
     }
     Ok(())
