@@ -205,8 +205,12 @@ impl DataDir {
     /// Makes `settings` have the number of `__consumer_offsets` partitions of the directory, if it has any.
     fn adopt_partitions(&mut self, settings: &mut Settings) {
         let partitions = self.store.partitions();
-        let last = partitions.iter().filter(|info| info.topic == CONSUMER_OFFSETS).map(|info| info.partition).max();
-        let Some(count) = last.and_then(|last| u32::try_from(last + 1).ok()) else { return };
+        let offsets = partitions.iter().filter(|info| info.topic == CONSUMER_OFFSETS);
+        let numbers: BTreeSet<i32> = offsets.map(|info| info.partition).collect();
+        let Some(count) = numbers.last().and_then(|last| u32::try_from(last + 1).ok()) else { return };
+        // A broker of a larger cluster has some of them, and not necessarily the last one.
+        let has_all = numbers.len() == count as usize;
+        let count = if has_all { count } else { count.max(settings.offsets_partitions()) };
         if count != settings.offsets_partitions() {
             self.lines.push(format!(
                 "`{CONSUMER_OFFSETS}` has {count} partitions there, and offsets.topic.num.partitions, {}, does not apply",
@@ -377,4 +381,31 @@ pub fn report_lines(dir: &Path, report: &Report) -> Vec<String> {
     let kept = |file: &PathBuf| format!("`{}` is kept: a refused partition may need it", file.display());
     lines.extend(report.kept.iter().map(kept));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of partitions that a server finds in a directory of Kafka's that has these.
+    fn found(there: &[u32], configured: u32) -> u32 {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("meta.properties"), "version=1\nnode.id=1\ncluster.id=abc\n").unwrap();
+        for partition in there {
+            fs::create_dir(dir.path().join(format!("{CONSUMER_OFFSETS}-{partition}"))).unwrap();
+        }
+        let mut settings = Settings::default();
+        settings.set_offsets_partitions(configured);
+        let data = DataDir::open(&DataConfig::at(dir.path().to_owned()), &mut settings, "c").unwrap();
+        assert!(data.is_read_only);
+        let owners = Owners::new(settings.offsets_partitions(), 1);
+        data.offsets_log(&settings, &owners, Clock::standing()).unwrap();
+        settings.offsets_partitions()
+    }
+
+    #[test]
+    fn a_directory_with_some_partitions_of_groups_has_those_of_the_settings_unless_it_has_more() {
+        assert_eq!([found(&[], 50), found(&[3, 7], 50), found(&[3, 60], 50)], [50, 50, 61]);
+        assert_eq!(found(&[0, 1, 2], 50), 3, "it has all of them");
+    }
 }
