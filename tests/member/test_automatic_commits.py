@@ -295,6 +295,38 @@ def test_the_interval_does_not_commit_what_the_application_has_passed(protocol: 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_position_counts_again_if_the_commit_of_the_application_fails(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.reads(10, 5)
+    [commit] = sent(group.member.commit(20, 1, {("t", 0): Offset(5)}), "OffsetCommit")
+    group.answers(30, commit, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert committed(group.advance(1_100)) == [{0: 5}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rebalance_does_not_wait_for_the_commit_of_the_application_for_a_deleted_topic(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.advance(900)
+    [commit] = sent(group.member.commit(910, 1, {("t", 0): Offset(5), ("t", 1): Offset(3)}), "OffsetCommit")
+    assert not group.answers(920, commit, others={1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    group.reads(930, 8)
+    group.reads(930, 4, partition=1)
+    effects = group.rebalances(940, range(1))
+    assert committed(effects) == [{0: 8, 1: 4}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_of_the_application_goes_behind_one_that_a_rebalance_waits_for(protocol: Protocol) -> None:
+    group = Group(protocol)
+    group.advance(900)
+    group.reads(910, 5)
+    [commit] = sent(group.rebalances(920, range(1)), "OffsetCommit")
+    assert not group.answers(930, commit, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not sent(group.member.commit(940, 1, {("t", 0): Offset(9)}), "OffsetCommit")
+    assert committed(group.advance(2_000)) == [{0: 5}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_partition_that_fails_does_not_hold_up_the_positions_of_others(protocol: Protocol) -> None:
     group = Group(protocol)
     group.reads(10, 5)

@@ -113,7 +113,7 @@ def test_a_member_that_left_while_it_let_partitions_go_takes_nothing_over() -> N
 
 
 @pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
-def test_a_leader_whose_topic_is_refused_raises(error: ErrorCode) -> None:
+def test_a_leader_whose_topic_is_refused_says_so_once(error: ErrorCode) -> None:
     member = rota.Member("readers")
     member.subscribe(0, ["t"])
     member.answered(0, 0, "FindCoordinator", COORDINATOR)
@@ -126,6 +126,14 @@ def test_a_leader_whose_topic_is_refused_raises(error: ErrorCode) -> None:
     effects = member.answered(0, 2, "Metadata", {"brokers": [], "topics": topics})
     [failed] = [effect for effect in effects if isinstance(effect, Failed)]
     assert (failed.error.kind, failed.error.error) == ("Topics", error)
+    [sync] = [effect for effect in effects if isinstance(effect, Send)]
+    assert sync.api == "SyncGroup", "it plans for the others"
+    member.answered(0, sync.request, "SyncGroup", assigned())
+    member.done(0)
+    member.busy(0)
+    later = member.advance(3_000)
+    assert [api for api, _ in sends(later)] == ["Heartbeat"], "it is not asked for sooner than others"
+    assert not [effect for effect in later if isinstance(effect, Failed)]
 
 
 def test_the_next_deadline_is_the_next_heartbeat() -> None:

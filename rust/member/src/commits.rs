@@ -51,8 +51,10 @@ struct Work {
     was_held: bool,
     /// Whether its epoch was stale, so that it waits for the next heartbeat.
     is_stale: bool,
-    /// Whether it waits for an earlier commit of the application that shares a partition.
+    /// Whether it waits for an earlier commit that shares a partition.
     is_behind: bool,
+    /// Positions that a commit of the application has replaced. They count again if it fails.
+    displaced: Vec<(Partition, Offset)>,
     last: Option<ErrorCode>,
 }
 
@@ -100,24 +102,32 @@ impl Commits {
         }
     }
 
-    /// Puts commits behind earlier ones of the application that share a partition: those may be repeated, and would
-    /// overwrite the later ones.
-    fn put_in_order(&mut self) {
-        let mut earlier = BTreeSet::new();
-        for Work { who, what, is_behind, .. } in &mut self.works {
-            let What::Commit(offsets) = &*what else { continue };
-            *is_behind = offsets.iter().any(|(partition, _)| earlier.contains(partition));
-            if !who.is_automatic() {
-                earlier.extend(offsets.iter().map(|(partition, _)| partition));
+    /// Takes out of the positions, and of what the interval has in flight, what the application commits itself: the
+    /// partitions with an offset up to its own, and of what is in flight all.
+    fn displace(&mut self, newer: &BTreeMap<Partition, Offset>) -> Vec<(Partition, Offset)> {
+        let mut displaced = Vec::new();
+        for work in self.works.iter_mut().filter(|work| work.who == Origin::Clock) {
+            if let What::Commit(offsets) = &mut work.what {
+                displaced.extend(offsets.extract_if(.., |(partition, _)| newer.contains_key(partition)));
             }
         }
+        for (partition, offset) in newer {
+            if self.consumed.get(partition).is_some_and(|position| position.offset <= offset.offset) {
+                displaced.extend(self.consumed.remove_entry(partition));
+            }
+        }
+        displaced
     }
 
-    /// Drops positions that the application has committed itself.
-    fn forget_consumed(&mut self, committed: &[(Partition, Offset)]) {
-        for (partition, newer) in committed {
-            if self.consumed.get(partition).is_some_and(|position| position.offset <= newer.offset) {
-                self.consumed.remove(partition);
+    /// Puts commits behind earlier ones that share a partition and may be repeated: they would overwrite the later ones.
+    /// A commit of the interval is not repeated, and a topic that does not exist stores nothing.
+    fn put_in_order(&mut self) {
+        let mut earlier = BTreeSet::new();
+        for Work { who, what, is_behind, last, .. } in &mut self.works {
+            let What::Commit(offsets) = &*what else { continue };
+            *is_behind = offsets.iter().any(|(partition, _)| earlier.contains(partition));
+            if *who != Origin::Clock && *last != Some(ErrorCode::UnknownTopicOrPartition) {
+                earlier.extend(offsets.iter().map(|(partition, _)| partition));
             }
         }
     }
@@ -141,11 +151,11 @@ impl Member {
         if offsets.is_empty() {
             return self.tell(Notice::Committed { commit, result: Ok(()) });
         }
-        if self.commits.is_preparing() {
-            self.commits.supersede(&offsets.iter().cloned().collect());
-        }
-        self.commits.forget_consumed(&offsets);
+        let displaced = self.commits.displace(&offsets.iter().cloned().collect());
         self.add(Origin::Application(commit), What::Commit(offsets), self.config.api_timeout_ms);
+        if let Some(work) = self.commits.works.last_mut() {
+            work.displaced = displaced;
+        }
     }
 
     pub(crate) fn fetch(&mut self, fetch: CommitId, partitions: Vec<Partition>) {
@@ -167,6 +177,7 @@ impl Member {
             request: None,
             is_stale: false,
             is_behind: false,
+            displaced: Vec::new(),
             last: None,
         });
     }
@@ -356,16 +367,14 @@ impl Member {
         }
     }
 
-    /// Takes out of an automatic commit what is stored, and out of one that a rebalance or a close waits for, and out of
+    /// Takes out of a commit what is stored, and out of one that a rebalance or a close waits for, and out of
     /// its answer, deleted topics. Retries for a topic that does not come back would hold them up (KAFKA-16224,
     /// KAFKA-20959).
     fn without_settled(&mut self, at: usize, codes: &[(Partition, ErrorCode)]) -> Vec<(Partition, ErrorCode)> {
         let work = &mut self.commits.works[at];
         let is_awaited = matches!(work.who, Origin::Rebalance | Origin::Close);
         let is_deleted = |error| is_awaited && error == ErrorCode::UnknownTopicOrPartition;
-        if let What::Commit(offsets) = &mut work.what
-            && work.who.is_automatic()
-        {
+        if let What::Commit(offsets) = &mut work.what {
             let is_settled = |error| error == ErrorCode::None || is_deleted(error);
             let settled = codes.iter().filter(|(_, error)| is_settled(*error)).map(|(partition, _)| partition);
             let settled: BTreeSet<&Partition> = settled.collect();
@@ -465,18 +474,24 @@ impl Member {
         let work = self.commits.works.remove(at);
         match (work.who, work.what) {
             (Origin::Application(commit), What::Commit(_)) => {
+                if result.is_err() {
+                    self.give_back(work.displaced);
+                }
                 let result = result.map(|_| ());
                 self.tell(Notice::Committed { commit, result });
             }
             (Origin::Application(fetch), What::Fetch(_)) => self.tell(Notice::Fetched { fetch, result }),
-            (Origin::Clock | Origin::Rebalance, What::Commit(offsets)) if result.is_err() => {
-                for (partition, offset) in offsets {
-                    if self.reads(&partition) {
-                        self.commits.consumed.entry(partition).or_insert(offset);
-                    }
-                }
-            }
+            (Origin::Clock | Origin::Rebalance, What::Commit(offsets)) if result.is_err() => self.give_back(offsets),
             _ => {}
+        }
+    }
+
+    /// Returns positions to the next automatic commit.
+    fn give_back(&mut self, positions: Vec<(Partition, Offset)>) {
+        for (partition, offset) in positions {
+            if self.reads(&partition) {
+                self.commits.consumed.entry(partition).or_insert(offset);
+            }
         }
     }
 

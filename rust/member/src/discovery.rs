@@ -6,7 +6,7 @@ use rota_core::ErrorCode;
 
 use crate::{
     errors::{self, Verdict},
-    event::{Failure, Node, Request, Subscription, To, TopicMetadata},
+    event::{Failure, Node, Notice, Request, Subscription, To, TopicMetadata},
     member::{Member, Purpose},
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct Topics {
     asked_for: u64,
     /// Topics that only the leader needs, in order: those of other members.
     of_the_group: Vec<Arc<str>>,
+    /// Topics with an error that does not go away by itself.
+    refused: Vec<(Arc<str>, ErrorCode)>,
     /// The topics that the leader planned with.
     planned_by: Option<BTreeMap<Arc<str>, TopicMetadata>>,
 }
@@ -53,6 +55,7 @@ impl Topics {
     /// Requests the topics again, since the known ones may not suffice.
     pub fn forget(&mut self) {
         self.since_ms = None;
+        self.refused.clear();
         self.wish += 1;
     }
 
@@ -76,7 +79,8 @@ impl Topics {
     }
 
     fn lacks_some(&self) -> bool {
-        self.of_the_group.iter().any(|topic| !self.known.contains_key(topic))
+        let is_refused = |topic: &Arc<str>| self.refused.iter().any(|(refused, _)| refused == topic);
+        self.of_the_group.iter().any(|topic| !self.known.contains_key(topic) && !is_refused(topic))
     }
 
     /// Records that the member is no longer the leader.
@@ -184,7 +188,7 @@ impl Member {
         self.topics.retry_at_ms = self.now_ms + wait_ms;
     }
 
-    pub(crate) fn learned(&mut self, topics: BTreeMap<Arc<str>, TopicMetadata>, refused: &[(Arc<str>, ErrorCode)]) {
+    pub(crate) fn learned(&mut self, topics: BTreeMap<Arc<str>, TopicMetadata>, refused: Vec<(Arc<str>, ErrorCode)>) {
         let before = self.subscribed_topics();
         self.topics.known = topics;
         self.topics.since_ms = (self.topics.asked_for == self.topics.wish).then_some(self.now_ms);
@@ -194,12 +198,20 @@ impl Member {
         } else if self.round.leads() && self.topics.is_plan_old() {
             self.rejoin("the partitions of a topic changed");
         }
+        self.report_refused(refused);
+    }
+
+    /// Reports topics of the member that are refused, once. It stays in its group.
+    fn report_refused(&mut self, refused: Vec<(Arc<str>, ErrorCode)>) {
         // Not the topics of other members that this one plans for.
         let is_own = |topic: &Arc<str>| matches!(&self.subscription, Subscription::Topics(own) if own.contains(topic));
-        if let Some((_, error)) = refused.iter().find(|(topic, _)| is_own(topic)) {
-            let same = refused.iter().filter(|(topic, other)| other == error && is_own(topic));
+        let is_new = |one: &&(Arc<str>, ErrorCode)| is_own(&one.0) && !self.topics.refused.contains(one);
+        let found = refused.iter().find(is_new).map(|(_, error)| *error);
+        if let Some(error) = found {
+            let same = refused.iter().filter(|(topic, other)| *other == error && is_own(topic));
             let topics = same.map(|(topic, _)| Arc::clone(topic)).collect();
-            self.raise(Failure::Topics { error: *error, topics });
+            self.tell(Notice::Failed(Failure::Topics { error, topics }));
         }
+        self.topics.refused = refused;
     }
 }

@@ -319,7 +319,7 @@ impl Member {
         let Some(pending) = self.pending.remove(&request) else { return };
         match (pending.purpose, answer) {
             (Purpose::FindCoordinator, Answer::FindCoordinator(found)) => self.found(found),
-            (Purpose::Metadata, Answer::Metadata { topics, refused }) => self.learned(topics, &refused),
+            (Purpose::Metadata, Answer::Metadata { topics, refused }) => self.learned(topics, refused),
             (Purpose::TopicNames, Answer::TopicNames(names)) => self.names_learned(names),
             (
                 Purpose::Heartbeat,

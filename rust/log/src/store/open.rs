@@ -319,7 +319,9 @@ impl Opening {
         let is_empty = !has_records && next_offset == 0;
         let known = segments.partition_point(|segment| !is_empty && segment.base_offset <= segment_base);
         for later in segments.drain(known..) {
-            self.report.cut.push((later.path.clone(), 0, later.readable_bytes()));
+            if later.readable_bytes() > 0 {
+                self.report.cut.push((later.path.clone(), 0, later.readable_bytes()));
+            }
             files.remove(&later.path)?;
             partition.names_changed = true;
         }
@@ -368,7 +370,7 @@ impl Opening {
         partition.segments = listed.segments;
         let stored_id = || scan::stored_topic_id(files.as_ref(), &partition.dir);
         let salvages = self.store.options.access == Access::Salvage && partition.topic_id != 0;
-        if salvages && !partition.segments.is_empty() && stored_id() != Some(partition.topic_id) {
+        if salvages && !partition.segments.is_empty() && stored_id().is_none() {
             // The checkpoint has it, and no write-ahead file writes the segments again.
             adopt::write_topic_id(files.as_ref(), &partition.dir, partition.topic_id)?;
         }

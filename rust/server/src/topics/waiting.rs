@@ -42,7 +42,8 @@ impl Position {
                 Position::Led { arrived_bytes: before, segment_base: old_base, held_from: was_held },
                 Position::Led { arrived_bytes, segment_base, held_from },
             ) if segment_base == old_base => match was_held {
-                None => Some(arrived_bytes.saturating_sub(before)),
+                // Fewer are those of another topic of this name.
+                None => arrived_bytes.checked_sub(before),
                 // All that has come since is after the open transaction.
                 Some(_) => (held_from == was_held).then_some(0),
             },
