@@ -25,8 +25,7 @@ from harness.raw import NONE, Connection
 from rota import exits
 from rota.cli import app
 from rota.cluster import Cluster, looking, rendering
-from rota.cluster.looking import Image, Member, Node, Partition, troubles
-from rota.cluster.rendering import QUOTA_UNKNOWN
+from rota.cluster.looking import Image, Node, Partition, troubles
 from tests.clients.eventually import eventually
 
 pytestmark = [
@@ -184,7 +183,7 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
     # etcd says its quota from 3.6 on, PostgreSQL has none.
     says_quota = kind == "etcd" and tuple(map(int, member["version"].split(".")[:2])) >= (3, 6)
     assert member["quota_bytes"] > member["file_bytes"] if says_quota else member["quota_bytes"] == 0
-    assert (QUOTA_UNKNOWN in scene.run("status").stdout.splitlines()) == (kind == "etcd" and not says_quota)
+    assert (rendering.QUOTA_UNKNOWN in scene.run("status").stdout.splitlines()) == (kind == "etcd" and not says_quota)
     text = scene.run("describe").stdout
     for fact in (shown["history"], member["version"], "serving", "leader" if kind == "etcd" else "primary"):
         assert fact in text
@@ -271,7 +270,7 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
         try:
             scene.start(1)
             _joined(scene, 1)
-            assert QUOTA_UNKNOWN not in scene.run("describe").stdout
+            assert rendering.QUOTA_UNKNOWN not in scene.run("describe").stdout
             for number in range(100):
                 ended = etcd._ask("put", "/other", "x" * 100_000)
                 if "database space exceeded" in ended.stderr:
@@ -289,19 +288,6 @@ def test_space_is_given_back_and_an_alarm_ends(tmp_path: Path) -> None:
         finally:
             for server in scene.servers.values():
                 server.kill()
-
-
-def test_a_quota_that_etcd_does_not_say_is_shown_as_unknown_and_not_as_used_up() -> None:
-    image = Image("h", 1, 1, "c", TTL_MS, {}, [], {}, [])
-    silent, old = Member("h1:2379", "refused"), Member("h2:2379", None, 2, "3.4.23", True, 7 << 30, 1 << 20)
-    new = old._replace(version="3.6.4", quota_bytes=8 << 30)
-    for kind, member, quota in (("etcd", old, "unknown"), ("etcd", new, "8.0 GiB"), ("postgresql", old, "-")):
-        summary = list(rendering.summary("e", kind, image, {}, [silent, member]))
-        rows = list(rendering.members(kind, [silent, member]))
-        assert rows[2].split("  ")[-1] == quota
-        assert (summary[-1] == QUOTA_UNKNOWN, rows[-1] == QUOTA_UNKNOWN) == (quota == "unknown",) * 2
-        full = [line for line in troubles(image, {}, kind, [member], []) if "of its quota" in line]
-        assert full == (["etcd h2:2379 uses 88% of its quota: run `rota cluster mend`"] if member is new else [])
 
 
 @pytest.mark.parametrize("of_transactions", [False, True])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import service as consumer
 from rota.model.consumer.records import ConsumerRecord
+from rota.model.consumer.write import put as put_consumer
 from rota.model.log import keep_promise
 from rota.model.offsets import fold_offset
 from rota.model.rebalance import begin_rebalance, fold_tombstone
@@ -29,7 +30,7 @@ def replay(s: State, record: Record) -> State:
         return fold_tombstone(s, record.group_id)
     before = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
     # Records of a consumer group before this one are of an upgrade that was stored, and reported as failed.
-    return put(consumer.forget(s, record.group_id), _loaded_group(before, record.value))
+    return put(put_consumer(s, record.group_id, None), _loaded_group(before, record.value))
 
 
 def _loaded_group(before: Group, value: GroupValue) -> Group:

@@ -20,22 +20,11 @@ from rota.model.consumer.queue import is_writing, refuse_all, taken, wait
 from rota.model.consumer.records import ConsumerRecord, fold
 from rota.model.consumer.removal import timer_over
 from rota.model.consumer.write import JOIN, SYNC, arm_rebalance, arm_session, end_classic, is_armed, put, refused
-from rota.model.rebalance import remove_group
 from rota.model.requests import Submit
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import State, emit
 
-__all__ = [
-    "forget",
-    "go_on",
-    "loaded",
-    "replay",
-    "resolve_patterns",
-    "submit",
-    "timer_due",
-    "topics_changed",
-    "unloaded",
-]
+__all__ = ["go_on", "loaded", "replay", "resolve_patterns", "submit", "timer_due", "topics_changed", "unloaded"]
 
 PHASE_ERRORS = {"Loading": "COORDINATOR_LOAD_IN_PROGRESS", "Failed": "NOT_COORDINATOR", "Unloaded": "NOT_COORDINATOR"}
 
@@ -60,9 +49,7 @@ def submit(s: State, ticket: int, request: ConsumerGroupHeartbeat | ConsumerGrou
 
 def timer_due(s: State, kind: str, group_id: str, member_id: str) -> State:
     """A timer of a member (§10)."""
-    if is_writing(s, group_id):
-        return wait(s, group_id, (kind, member_id))
-    return timer_over(s, kind, group_id, member_id)
+    return wait(s, group_id, (kind, member_id)) if is_writing(s, group_id) else timer_over(s, kind, group_id, member_id)
 
 
 def go_on(s: State, group_id: str, error: str | None, handle: Callable[[State, Submit], State]) -> State:
@@ -108,16 +95,9 @@ def topics_changed(s: State, topics: Iterable[Topic]) -> State:
 
 def replay(s: State, record: ConsumerRecord) -> State:
     """Fold one record (§14.4)."""
-    group = fold(s.consumers.get(record.group_id), record)
-    s = put(s, record.group_id, group)
-    shell = s.groups.get(record.group_id)
-    is_over = group is None and shell and not (shell.offsets or shell.members or shell.protocol_type)
-    return remove_group(s, record.group_id) if is_over else s
-
-
-def forget(s: State, group_id: str) -> State:
-    """A classic group of this id was stored later (§14.4)."""
-    return put(s, group_id, None)
+    group, shell = fold(s.consumers.get(record.group_id), record), s.groups.get(record.group_id)
+    is_over = group is None and shell and not _is_kept(shell)
+    return put(end_classic(s, record.group_id) if is_over else s, record.group_id, group)
 
 
 def loaded(s: State) -> State:
