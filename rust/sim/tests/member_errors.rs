@@ -236,8 +236,11 @@ fn errors_of_commits() {
         let finds = count(&room, |request| matches!(request, Request::FindCoordinator { .. }));
         assert_eq!(finds, 1 + usize::from(then == Then::Find), "{error:?}");
         let rounds = count(&room, is_join) > 2;
-        let out = matches!(error, FencedInstanceId);
-        assert_eq!(rounds, then == Then::Fails || out, "{error:?}: whether a new round began");
+        assert_eq!(rounds, then == Then::Fails, "{error:?}: whether a new round began");
+        let raised = Notice::Failed(Failure::Answer { api: "OffsetCommit", error });
+        let is_fenced = error == FencedInstanceId;
+        assert_eq!(room.clients[0].notices.contains(&raised), is_fenced, "{error:?}: whether the member is out");
+        room.happen(0, Event::Poll);
         room.wait_until(A_WHILE_MS, |room| room.is_settled(&[0]));
     }
 }
