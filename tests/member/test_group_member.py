@@ -102,13 +102,12 @@ async def test_a_static_member_comes_back_without_a_rebalance(
 
 async def test_the_older_of_two_with_one_instance_id_is_told(bootstrap: str, group: str) -> None:
     await create(bootstrap, group, 1)
-    async with (
-        GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as older,
-        GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as newer,
-    ):
+    async with GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as older:
         one = Listener(older)
-        await settled(Listener(newer), partitions=1)
-        await one.until(lambda: one.error is not None)
+        await settled(one, partitions=1)
+        async with GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as newer:
+            await settled(Listener(newer), partitions=1)
+            await one.until(lambda: one.error is not None)
         assert isinstance(one.error, rota.MemberError)
         assert one.error.error == rota.protocol.ErrorCode.FENCED_INSTANCE_ID
 
