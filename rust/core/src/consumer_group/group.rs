@@ -395,29 +395,23 @@ impl ConsumerGroup {
         }
     }
 
+    /// What members subscribe to. Most members subscribe to what the one before them does, which is left out then.
+    fn subscriptions(&self) -> impl Iterator<Item = &SubscriptionValue> {
+        let mut before: Option<&SubscriptionValue> = None;
+        self.members().map(|(_, _, subscription)| subscription).filter(move |subscription| {
+            let last = before.replace(subscription);
+            last.is_none_or(|last| !self.subscribed(last).eq(self.subscribed(subscription)))
+        })
+    }
+
     /// Whether a member subscribes to one of these topics, by name or by pattern.
     pub fn subscribes_to_any(&self, is_one: &dyn Fn(&str) -> bool) -> bool {
-        let mut before: Option<&SubscriptionValue> = None;
-        self.members().any(|(_, _, subscription)| {
-            // Most members subscribe to what the one before them does.
-            let is_new = before.is_none_or(|before| !self.subscribed(before).eq(self.subscribed(subscription)));
-            before = Some(subscription);
-            is_new && self.subscribed(subscription).any(|name| is_one(name))
-        })
+        self.subscriptions().any(|subscription| self.subscribed(subscription).any(|name| is_one(name)))
     }
 
     /// The names of the topics that members subscribe to, by name or by pattern.
     pub fn topic_names(&self) -> BTreeSet<Arc<str>> {
-        let mut names = BTreeSet::new();
-        let mut before: Option<&SubscriptionValue> = None;
-        for (_, _, subscription) in self.members() {
-            // Most members subscribe to what the one before them does.
-            if before.is_none_or(|before| !self.subscribed(before).eq(self.subscribed(subscription))) {
-                names.extend(self.subscribed(subscription).cloned());
-            }
-            before = Some(subscription);
-        }
-        names
+        self.subscriptions().flat_map(|subscription| self.subscribed(subscription).cloned()).collect()
     }
 
     /// Whether some member subscribes to the topic.
