@@ -122,6 +122,10 @@ impl Commits {
     /// Puts commits behind earlier ones that share a partition and may be repeated: they would overwrite the later ones.
     /// A commit of the interval is not repeated, and a topic that does not exist stores nothing.
     fn put_in_order(&mut self) {
+        // Most often all are in flight, and this is called after every event.
+        if self.works.iter().all(|work| work.request.is_some()) {
+            return;
+        }
         let mut earlier = BTreeSet::new();
         for Work { who, what, is_behind, last, .. } in &mut self.works {
             let What::Commit(offsets) = &*what else { continue };
