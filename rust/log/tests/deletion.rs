@@ -39,6 +39,15 @@ fn fill(store: &mut Store, partition: i32, topic_id: u128, records: usize) -> Pa
     handle
 }
 
+/// Deletes a partition in a pass whose write fails for lack of space, because of a large batch of another one.
+fn fail_to_delete(files: &ForgetfulFiles, store: &mut Store, partition: PartitionHandle, other: PartitionHandle) {
+    let large = Command::Append { partition: other, epoch: 1, batch: batch(&[7; 2_000]) };
+    // After the write to the segment: the one that makes the write-ahead file longer.
+    files.fail_at(files.operations() + 1, Fault::NoSpace(1));
+    let outcomes = store.pass(vec![Command::Delete { partition }, large]);
+    assert!(outcomes.iter().all(is_refused), "{outcomes:?}");
+}
+
 /// Topic ids and numbers of records.
 fn found(store: &Store) -> Vec<(i32, u128, Result<usize, LogError>)> {
     let records = |view: &rota_log::store::PartitionView| view.read_records(0, usize::MAX).map(|records| records.len());
@@ -134,11 +143,7 @@ fn a_partition_whose_deletion_failed_gives_its_name_to_another_topic_and_no_othe
     let other = fill(&mut store, 1, FORMER, 1);
     let taken = store.pass(vec![create(0, LATER)]);
     assert_eq!(taken, [Err(LogError::UnknownPartition { partition: 0 })], "it was not to be deleted");
-    let large = Command::Append { partition: other, epoch: 1, batch: batch(&[7; 2_000]) };
-    // After the write to the segment: the one that makes the write-ahead file longer.
-    files.fail_at(files.operations() + 1, Fault::NoSpace(1));
-    let outcomes = store.pass(vec![Command::Delete { partition }, large]);
-    assert!(outcomes.iter().all(is_refused), "{outcomes:?}");
+    fail_to_delete(&files, &mut store, partition, other);
     assert_eq!(found(&store), [(0, FORMER, Ok(3)), (1, FORMER, Ok(1))]);
     let outcomes = store.pass(vec![append(partition), create(0, LATER), append(other), create(2, LATER)]);
     assert_eq!(outcomes[0], Ok(3), "until then it is the former one");
@@ -160,9 +165,7 @@ fn a_former_partition_that_still_cannot_be_deleted_keeps_its_name_and_its_messag
     let (mut store, _) = open(&files, Durability::Fsync);
     let partition = fill(&mut store, 0, FORMER, 3);
     let other = fill(&mut store, 1, FORMER, 1);
-    let large = Command::Append { partition: other, epoch: 1, batch: batch(&[7; 2_000]) };
-    files.fail_at(files.operations() + 1, Fault::NoSpace(1));
-    store.pass(vec![Command::Delete { partition }, large]);
+    fail_to_delete(&files, &mut store, partition, other);
     files.fail_at(files.operations(), Fault::Io);
     let outcomes = store.pass(vec![create(0, LATER)]);
     assert!(matches!(&outcomes[..], [Err(LogError::Stopped { .. })]), "{outcomes:?}");

@@ -13,25 +13,26 @@ use crate::{
 
 const DELETION: Request<'_> = Request::DeleteGroup(DeleteGroup { group_id: Some("g") });
 
-#[test]
-fn nothing_is_left_of_a_group_that_was_deleted_with_its_offsets() {
+/// A group that was deleted with its offsets.
+fn deleted() -> Scene {
     let mut g = Scene::new(settings(0));
     g.send(&join("m1", FOO));
     assert_eq!(commit(&mut g, 9, "m1", 2), "0");
     g.send(&beat("m1", -1));
     assert_eq!(g.ask(DELETION), "0");
+    g
+}
+
+#[test]
+fn nothing_is_left_of_a_group_that_was_deleted_with_its_offsets() {
+    let mut g = deleted();
     assert_eq!(g.ask(Request::ListGroups(ListGroups::ALL)), "");
     assert!(g.coordinator.group_ids().is_empty());
 }
 
 #[test]
 fn a_group_that_was_deleted_with_its_offsets_is_not_loaded() {
-    let mut g = Scene::new(settings(0));
-    g.send(&join("m1", FOO));
-    assert_eq!(commit(&mut g, 9, "m1", 2), "0");
-    g.send(&beat("m1", -1));
-    assert_eq!(g.ask(DELETION), "0");
-    let g = Scene::from_log(settings(0), &g.log());
+    let g = Scene::from_log(settings(0), &deleted().log());
     assert!(g.coordinator.group_ids().is_empty());
 }
 
