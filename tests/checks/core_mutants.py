@@ -195,16 +195,22 @@ class _Planting:
         return self.text[node.start_byte : value.start_byte] + choice
 
     def _body(self, node: Node) -> bytes:
-        """A function that returns something else at once."""
-        first = next((child for child in node.children[1:-1] if "comment" not in child.type), None)
-        if first is None or node.parent is None or node.parent.type != "function_item":
+        """A function that returns something else at once, or an iterator over nothing."""
+        inside = [child for child in node.children[1:-1] if "comment" not in child.type]
+        if not inside or node.parent is None or node.parent.type != "function_item":
             return self._same(node)
+        first, last = inside[0], inside[-1]
         mutants = self.at.get(("FnValue", first.start_byte), [])
-        # Functions that return `impl Iterator` have one type for what they return.
+        # Functions that return `impl Iterator` have one type for what they return: their own iterator, of length 0.
+        empty = [(each, b"0") for each in mutants if each.replacement == "::std::iter::empty()"]
         possible = [each for each in mutants if "::std::iter::" not in each.replacement]
-        asleep = [self._asleep(each, b"return " + each.replacement.encode() + b";") for each in possible]
-        rest = self.text_between(first.start_byte, node.end_byte, node.children[node.children.index(first) :])
-        return b"".join([self.text[node.start_byte : first.start_byte], *(each + b" " for each in asleep), rest])
+        asleep = [self._asleep(each, b"return " + each.replacement.encode() + b";") + b" " for each in possible]
+        before = self.text_between(first.start_byte, last.start_byte, inside[:-1])
+        value = self.text_of(last)
+        if empty:
+            value = b"(%s).take(%s)" % (value, self._choice(empty, b"usize::MAX"))
+        after = self.text[last.end_byte : node.end_byte]
+        return b"".join([self.text[node.start_byte : first.start_byte], *asleep, before, value, after])
 
 
 def sources() -> dict[str, bytes]:
