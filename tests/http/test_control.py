@@ -94,11 +94,6 @@ def member(ask: Asking) -> Iterator[str]:
         ask("reset")
 
 
-def test_the_document_in_the_package_is_the_one_that_the_table_makes() -> None:
-    kept = Path(openapi.__file__).with_name(openapi.FILE).read_text(encoding="utf-8")
-    assert kept == openapi.written(), "run: python -m rota.control.openapi python/rota/control/openapi.json"
-
-
 def test_the_document_has_what_openapi_requires() -> None:
     assert DOCUMENT["openapi"] == "3.1.0"
     operations = [operation for path in DOCUMENT["paths"].values() for operation in path.values()]

@@ -1,20 +1,16 @@
-"""The OpenAPI document of the controls, made of their table. `python -m rota.control.openapi` writes it."""
+"""The OpenAPI document of the controls, made of their table. `python -m rota.control.openapi` prints it."""
 
 from __future__ import annotations
 
 import json
 import sys
 from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import rota
 from rota.control.table import GET, TABLE, Control
 from rota.control.values import REQUIRED, TEXT, Json, Param, described, optional, shaped
 from rota.http import routes
-
-FILE = "openapi.json"
 
 ERRORS = {
     "400": "BadValue: a value cannot be; `field` and `expected` say which and why.",
@@ -158,16 +154,11 @@ def relocated(schema: Any) -> Any:
     return [relocated(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def written() -> str:
-    """The document as the file has it."""
-    return json.dumps(document(), indent=1) + "\n"
-
-
 @cache
 def text() -> bytes:
-    """The file."""
-    return resources.files(__package__).joinpath(FILE).read_bytes()
+    """The document as JSON."""
+    return json.dumps(document(), indent=1).encode() + b"\n"
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(written(), encoding="utf-8")
+    sys.stdout.buffer.write(text())
