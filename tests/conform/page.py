@@ -20,7 +20,6 @@ NOTES = ROOT / "tests" / "conform" / "notes.toml"
 #: Recordings of brokers that `rota conform` does not compare with.
 RIVALS = ROOT / "tests" / "conform" / "rivals"
 CELL_SHOWN = 72
-EVIDENCE_SHOWN = 400
 #: Folders of rows, in the order of the page, with what they are about.
 PARTS = {
     "ranges": "Advertised versions",
@@ -144,7 +143,7 @@ def render() -> str:
         if own:
             lines += ["", f"## {heading}", "", *_table(own, systems)]
     cells = [row for row in rows if row.id.startswith("matrix/")]
-    lines += ["", "## State x request x identity", "", *_matrix(cells, systems), "", *_parted(cells, systems)]
+    lines += ["", "## State x request x identity", "", *_matrix(cells, systems)]
     of_ids = [row for row in rows if row.id.startswith("transactions/")]
     lines += ["", "## Transactions: state x request x producer", "", *_matrix(of_ids, systems)]
     return "\n".join(lines).rstrip() + "\n"
@@ -224,16 +223,16 @@ def _cell(row: Row, system: Recording) -> str:
     verdict, difference = _verdict(row, system)
     if difference is None or _kind(verdict) == "explained" or verdict in UNASKED:
         return verdict
-    return _code("; ".join(difference.unexpected) or "no answer", CELL_SHOWN)
+    return _code("; ".join(difference.unexpected) or "no answer")
 
 
 def _last(evidence: Evidence) -> str:
     answers = [answer for each in evidence[-1:] for answer in each.answers]
-    return _code("; ".join(answers) or "no answer", CELL_SHOWN)
+    return _code("; ".join(answers) or "no answer")
 
 
-def _code(text: str, length: int) -> str:
-    text = text if len(text) <= length else f"{text[:length]}..."
+def _code(text: str) -> str:
+    text = text if len(text) <= CELL_SHOWN else f"{text[:CELL_SHOWN]}..."
     return f"`{_safe(text)}`"
 
 
@@ -252,28 +251,6 @@ def _matrix(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
         counts = [Counter(_verdict(row, system)[0] for row in rows) for system in systems[1:]]
         told = [", ".join(f"{n} {what}" for what, n in sorted(count.items()) if what) for count in counts]
         yield f"| {name} | {len(rows)} cells | {' | '.join(told)} |"
-
-
-def _parted(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
-    """Every cell in which a system differs from the reference without an explanation."""
-    for system in systems[1:]:
-        parted = [(row, *_verdict(row, system)) for row in cells]
-        parted = [(row, verdict, difference) for row, verdict, difference in parted if _kind(verdict) in OTHERWISE]
-        if not parted:
-            continue
-        yield f"### Cells in which {title(system)} answers differently"
-        yield ""
-        yield f"| cell | {title(systems[0])} | {title(system)} |"
-        yield "|---|---|---|"
-        for row, _, difference in parted:
-            assert difference is not None
-            told = [_code("; ".join(lines) or "no answer", EVIDENCE_SHOWN) for lines in _sides(difference)]
-            yield f"| `{row.id.removeprefix('matrix/')}` | {' | '.join(told)} |"
-        yield ""
-
-
-def _sides(difference: Difference) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return difference.missing, difference.unexpected
 
 
 OTHERWISE = {Verdict.DIFFERS.value, Verdict.FAILED.value}
