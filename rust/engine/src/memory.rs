@@ -118,11 +118,6 @@ impl Memory {
         self.flights.push(twin);
     }
 
-    /// A request, or an answer, does not arrive and never will.
-    pub fn drop_flight(&mut self, flight: usize) {
-        self.flights.remove(flight);
-    }
-
     /// An operator copies the engine's content.
     pub fn back_up(&mut self) {
         self.backup = Some(Box::new(self.store.clone()));
