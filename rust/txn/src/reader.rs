@@ -54,12 +54,16 @@ impl<'a> Reader<'a> {
         let mut value = 0_u32;
         for shift in (0..32).step_by(7) {
             let byte = self.array::<1>(field)?[0];
-            value |= u32::from(byte & 0x7f) << shift;
+            let bits = u32::from(byte & 0x7f);
+            if shift == 28 && bits > 0xf {
+                break;
+            }
+            value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(RecordError { field, problem: "a varint is longer than 5 bytes" })
+        Err(RecordError { field, problem: "a varint is longer than 32 bits" })
     }
 
     fn utf8(&mut self, count: usize, field: &'static str) -> Result<&'a str, RecordError> {

@@ -141,3 +141,13 @@ fn a_record_that_is_cut_or_changed_is_an_error_or_another_record_but_no_panic() 
         assert_eq!(record::read_value(&bytes(hex)).map_err(|error| error.field), Err(field));
     }
 }
+
+#[test]
+fn a_count_of_more_than_32_bits_is_refused() {
+    // The tagged fields of "Empty, first protocol", with their count in five bytes.
+    let start = "0001 000000000000029d 0000 0000ea60 00 00 000001a2043b22ab ffffffffffffffff";
+    let tag = "00 08 000000000000029d";
+    assert!(record::read_value(&bytes(&format!("{start} 8180808000 {tag}"))).is_ok());
+    let refused = record::read_value(&bytes(&format!("{start} 8180808010 {tag}"))).expect_err("2^32 + 1 tagged fields");
+    assert_eq!(refused.to_string(), "a record of __transaction_state: tagged fields: a varint is longer than 32 bits");
+}
