@@ -92,6 +92,10 @@ impl From<h2::Error> for Failure {
     }
 }
 
+/// A stream to a member, encrypted or not.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 /// A connection to one member. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Connection {
@@ -120,17 +124,15 @@ impl Connection {
         let lost = |error: std::io::Error| Failure::Connection(format!("{endpoint}: {error}"));
         let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(lost)?;
         tcp.set_nodelay(true).map_err(lost)?;
-        let Some(tls) = tls else { return Connection::begin(tcp, format!("http://{endpoint}")).await };
+        let Some(tls) = tls else { return Connection::begin(Box::new(tcp), format!("http://{endpoint}")).await };
         let name = ServerName::try_from(endpoint.host.clone())
             .map_err(|error| Failure::Connection(format!("{endpoint}: {error}")))?;
         let encrypted = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await.map_err(lost)?;
-        Connection::begin(encrypted, format!("https://{endpoint}")).await
+        Connection::begin(Box::new(encrypted), format!("https://{endpoint}")).await
     }
 
-    async fn begin<T>(io: T, base: String) -> Result<Connection, Failure>
-    where
-        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    /// Boxed: with a type for each, h2 would be compiled twice.
+    async fn begin(io: Box<dyn Stream>, base: String) -> Result<Connection, Failure> {
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let (send, connection) = builder.handshake(io).await?;
