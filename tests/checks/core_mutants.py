@@ -125,7 +125,7 @@ class _Planting:
                 return self._operation(node)
             case "match_pattern":
                 return self._arm(node)
-            case "field_initializer":
+            case "field_initializer" | "shorthand_field_initializer":
                 return self._field(node)
             case "block":
                 return self._body(node)
@@ -186,13 +186,16 @@ class _Planting:
         deleted = self.at.get(("StructField", node.start_byte), [])
         around = node.parent.children if node.parent else []
         base = next((each for each in around if each.type == "base_field_initializer"), None)
-        name, value = node.child_by_field_name("field"), node.child_by_field_name("value")
-        if not deleted or base is None or name is None or value is None:
+        # `field` alone stands for `field: field`.
+        name = node.child_by_field_name("field") or node.named_children[-1]
+        value = node.child_by_field_name("value") or name
+        if not deleted or base is None:
             return self._same(node)
         dots = len(b"..")
         of_base, field = self.text[base.start_byte + dots : base.end_byte], self.text[name.start_byte : name.end_byte]
-        choice = self._choice([(each, b"(%s).%s" % (of_base, field)) for each in deleted], self.text_of(value))
-        return self.text[node.start_byte : value.start_byte] + choice
+        # The base keeps it, for the other fields.
+        choice = self._choice([(each, b"(%s).%s.clone()" % (of_base, field)) for each in deleted], self.text_of(value))
+        return self.text[node.start_byte : name.start_byte] + field + b": " + choice
 
     def _body(self, node: Node) -> bytes:
         """A function that returns something else at once, or an iterator over nothing."""

@@ -33,14 +33,15 @@ fn arms(a: i32) -> &'static str {
     }
 }
 fn field() -> i32 { let base = Settings::default(); Settings { size: 3, ..base }.size }
+fn named_field() -> i32 { let size = 4; Settings { size, ..Settings::default() }.size }
 
 fn main() {
-    let said = (operator(1, 2), assigned(1), negated(true), value(), arms(1), arms(2), field(), several(2).count());
+    let said = (operator(1, 2), assigned(1), negated(true), value(), arms(1), arms(2), field(), named_field());
     let (a, b, c, d, e, f, g, h) = said;
-    println!("{a} {b} {c} {d} {e} {f} {g} {h}");
+    println!("{a} {b} {c} {d} {e} {f} {g} {h} {}", several(2).count());
 }
 """
-UNCHANGED = "true 3 false 7 one two 3 2"
+UNCHANGED = "true 3 false 7 one two 3 4 2"
 
 
 def mutant(number: int, genre: str, at: bytes, replacement: str = "", after: bytes = b"") -> Mutant:
@@ -49,17 +50,18 @@ def mutant(number: int, genre: str, at: bytes, replacement: str = "", after: byt
 
 
 CASES = [
-    (mutant(1, "BinaryOperator", b"<", ">", b"a < b"), "false 3 false 7 one two 3 2"),
-    (mutant(2, "BinaryOperator", b"<", "==", b"b < 10"), "false 3 false 7 one two 3 2"),
-    (mutant(3, "BinaryOperator", b"+=", "-="), "true -1 false 7 one two 3 2"),
-    (mutant(4, "UnaryOperator", b"!", "", b"!a }"), "true 3 true 7 one two 3 2"),
-    (mutant(5, "FnValue", b"7", "-1", b"nothing"), "true 3 false -1 one two 3 2"),
-    (mutant(6, "MatchArm", b"1 => "), "true 3 false 7 other two 3 2"),
-    (mutant(7, "MatchArm", b"2 if a"), "true 3 false 7 one other 3 2"),
-    (mutant(8, "MatchArmGuard", b"a != 5", "false"), "true 3 false 7 one other 3 2"),
-    (mutant(9, "StructField", b"size: 3"), "true 3 false 7 one two 0 2"),
+    (mutant(1, "BinaryOperator", b"<", ">", b"a < b"), "false 3 false 7 one two 3 4 2"),
+    (mutant(2, "BinaryOperator", b"<", "==", b"b < 10"), "false 3 false 7 one two 3 4 2"),
+    (mutant(3, "BinaryOperator", b"+=", "-="), "true -1 false 7 one two 3 4 2"),
+    (mutant(4, "UnaryOperator", b"!", "", b"!a }"), "true 3 true 7 one two 3 4 2"),
+    (mutant(5, "FnValue", b"7", "-1", b"nothing"), "true 3 false -1 one two 3 4 2"),
+    (mutant(6, "MatchArm", b"1 => "), "true 3 false 7 other two 3 4 2"),
+    (mutant(7, "MatchArm", b"2 if a"), "true 3 false 7 one other 3 4 2"),
+    (mutant(8, "MatchArmGuard", b"a != 5", "false"), "true 3 false 7 one other 3 4 2"),
+    (mutant(9, "StructField", b"size: 3"), "true 3 false 7 one two 0 4 2"),
     (mutant(10, "BinaryOperator", b"&&", "||"), UNCHANGED),
-    (mutant(11, "FnValue", b"let end", "::std::iter::empty()"), "true 3 false 7 one two 3 0"),
+    (mutant(11, "FnValue", b"let end", "::std::iter::empty()"), "true 3 false 7 one two 3 4 0"),
+    (mutant(12, "StructField", b"size, .."), "true 3 false 7 one two 3 0 2"),
 ]
 
 
