@@ -444,15 +444,25 @@ impl Log {
         found.unwrap_or(false)
     }
 
-    /// Returns the epoch that durably stored the plan of a generation.
+    /// Returns the epoch that durably stored the plan of a generation, since the group was deleted last.
     pub fn plan_epoch(&self, group_id: &str, generation: i32, now_ms: u64) -> Option<u32> {
-        let is_plan = |record: &Record| {
-            matches!(record, Record::Group { group_id: of, value: Some(value) }
-                if **of == *group_id && value.generation == generation && !value.members.is_empty())
-        };
         self.catch_up(now_ms);
         let stored = self.store.lock();
-        stored.entries.iter().find(|entry| entry.records.iter().any(is_plan)).map(|entry| entry.epoch)
+        let mut found = None;
+        for entry in &stored.entries {
+            for record in &entry.records {
+                match record {
+                    Record::Group { group_id: of, value: None } if **of == *group_id => found = None,
+                    Record::Group { group_id: of, value: Some(value) }
+                        if **of == *group_id && value.generation == generation && !value.members.is_empty() =>
+                    {
+                        found = found.or(Some(entry.epoch));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// Returns the latest durable commit of an offset.
