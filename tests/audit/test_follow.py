@@ -209,6 +209,46 @@ def compact(directory: Path) -> None:
     second.unlink()
 
 
+def offsets_of(found: Iterator[tuple[Part, Position]]) -> list[tuple[int, int]]:
+    return [(part.first_offset, part.next_offset) for part, _ in found]
+
+
+def test_a_segment_that_shrank_is_read_from_the_right_batch(clean: Path, tmp_path: Path) -> None:
+    (log,) = [log for log in partition_directories(clean) if log.name.startswith("__consumer")][:1]
+    copy = Path(shutil.copytree(log, tmp_path / log.name))
+    (segment,) = copy.glob("*.log")
+    parts = list(parts_from(copy, Position(), 1))
+    _, seen = parts[-3]
+    # Compaction left less than what was read: the byte that was next is behind the end.
+    segment.write_bytes(segment.read_bytes()[parts[-3][0].start :])
+    assert segment.stat().st_size < seen.byte
+    assert offsets_of(parts_from(copy, seen, 1)) == offsets_of(iter(parts[-2:]))
+
+
+def test_segments_that_compaction_joined_are_read_behind_what_was_seen(two_segments: list[Part]) -> None:
+    directory = Path(two_segments[0].path).parent
+    second = two_segments[-1].path
+    at = next(index for index, part in enumerate(two_segments) if part.path == second) + 1
+    *_, (_, seen) = list(parts_from(directory, Position(), 1))[: at + 1]
+    compact(directory)
+    assert seen.segment > 0
+    assert not Path(second).exists()
+    expected = [(part.first_offset, part.next_offset) for part in two_segments[at + 1 :]]
+    assert expected
+    assert offsets_of(parts_from(directory, seen, 1)) == expected
+
+
+def test_a_segment_that_was_written_anew_behind_the_plan_is_read_where_its_records_are_now(
+    two_segments: list[Part],
+) -> None:
+    path = Path(two_segments[0].path)
+    first, *planned = [part for part in two_segments if part.path == str(path)]
+    assert len(planned) > 2
+    before = rows_of_all(planned)
+    path.write_bytes(path.read_bytes()[first.end :])
+    assert rows_of_all(planned) == before
+
+
 def rows_of_all(parts: list[Part]) -> list[dict[str, Any]]:
     return [row for part in parts for batch in rows_now(part, 4 << 20, has_entries=False) for row in batch.to_pylist()]
 

@@ -6,6 +6,7 @@ it is used: compaction may have written the segment anew.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -53,14 +54,23 @@ def _byte_of(path: Path, base: int, at: Position) -> int:
     if at.byte == 0 and at.offset <= base:
         return 0
     with path.open("rb") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
         file.seek(at.byte)
         begins = file.read(8)
-    if not begins or int.from_bytes(begins, "big") == at.offset:
+    if at.byte == size_bytes or (begins and int.from_bytes(begins, "big") == at.offset):
         return at.byte
     # Records are missing here, or the segment was written anew: its batches are looked through.
     batches = _rota.audit_ranges(path, base, 1)
     return next((first for first, _, _, next_offset, _, records in batches if next_offset > at.offset or not records),
                 path.stat().st_size)  # fmt: skip
+
+
+def _placed(at: Position, found: list[tuple[int, Path]]) -> Position:
+    """The position in the segments that there are: compaction puts the records of some segments into an earlier one."""
+    bases = [base for base, _ in found]
+    if at.segment in bases:
+        return at
+    return Position(max((base for base in bases if base <= at.offset), default=0), 0, at.offset)
 
 
 Range = tuple[int, int, int, int, int, int]
@@ -99,7 +109,7 @@ def parts_from(
     assert match is not None, directory
     source, partition = SOURCES[match[1]], int(match[2])
     found = segments(directory)
-    at = start
+    at = _placed(start, found)
     for index, (base, path) in enumerate(found):
         following = found[index + 1][0] if index + 1 < len(found) else None
         if base < at.segment or (following is not None and following <= at.offset):
@@ -138,22 +148,35 @@ def parts_now(
                 raise
 
 
+def _is_as_planned(part: Part) -> bool:
+    """Whether the batches of a part are where they were when it was planned. Raises OSError."""
+    size_bytes = max(1, part.end - part.start)
+    found = _rota.audit_ranges(Path(part.path), part.first_offset, size_bytes, part.start, end=part.end)
+    return [(end, next_offset, records) for _, end, _, next_offset, _, records in found] == [
+        (part.end, part.next_offset, part.records)
+    ]
+
+
 def rows_now(part: Part, part_bytes: int, has_entries: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a part that was planned earlier. Compaction may have put other segments in its place since."""
     if part.trouble is not None:
         yield unreadable(part, part.trouble)
         return
     try:
+        # Opened first: the open file stays as it is, whatever takes its name.
         rows = opened(part, has_entries=has_entries)
+        is_as_planned = _is_as_planned(part)
     except OSError as error:
         if Path(part.path).exists():
             yield unreadable(part, str(error))
             return
-        start, goal = Position(offset=part.first_offset), Position(offset=part.next_offset)
-        for current, _ in parts_now(Path(part.path).parent, start, part_bytes, goal):
-            yield from rows_now(current, part_bytes, has_entries)
-    else:
+        is_as_planned = False
+    if is_as_planned:
         yield from batches_of(part, rows)
+        return
+    start, goal = Position(offset=part.first_offset), Position(offset=part.next_offset)
+    for current, _ in parts_now(Path(part.path).parent, start, part_bytes, goal):
+        yield from rows_now(current, part_bytes, has_entries)
 
 
 def _plain(positions: dict[str, Position]) -> Positions:
