@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -19,6 +20,8 @@ from tests.audit.conftest import GROUPS_A_START
 
 # The logs are written once, by one worker.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
+
+META_PROPERTIES = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n"
 
 
 def run(*arguments: str | Path) -> Result:
@@ -145,10 +148,81 @@ def test_a_group_that_the_journal_does_not_have_is_told_from_the_log_of_groups(t
     assert (told.exit_code, json.loads(told.stdout)["offsets"]) == (0, {"orders-0": 7})
 
 
+class Starts(NamedTuple):
+    """A server that was stopped and started again, with one group that has no members."""
+
+    data: Path
+    entries: list[journal.Line]
+    """Of the journal of its partition."""
+    stop: int
+    """Which of them is the end of the first start."""
+
+    def wall_ms(self, entry: int) -> int:
+        return _rota.journal_time(self.entries[entry].value)[1]
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory: pytest.TempPathFactory) -> Starts:
+    data = tmp_path_factory.mktemp("starts") / "data"
+    for start in range(2):
+        with rota.Server(data=data, journal=True, settings={"offsets.topic.num.partitions": 1}) as server:
+            if start == 0:
+                server.create_topic("orders", 1)
+            committed(server, "waiting", start)
+    where = journal.journal_in(data)
+    assert where is not None
+    found = list(journal.entries(_rota.DataLog(where), 0))
+    return Starts(data, found, next(at for at, line in enumerate(found) if line.fields()["event"] == "Unloaded"))
+
+
+def journal_of(entries: list[journal.Line], directory: Path) -> Path:
+    partition = directory / "__rota_journal-0"
+    partition.mkdir(parents=True)
+    (directory / "meta.properties").write_text(META_PROPERTIES)
+    batch = [(_rota.journal_time(line.value)[1], line.group.encode(), line.value) for line in entries]
+    (partition / f"{0:020}.log").write_bytes(_rota.write_batch(0, batch))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("is_stopped", "is_loading", "says"),
+    [
+        (True, False, "the coordinator was not loaded after"),
+        (True, True, "the coordinator was not loaded after"),
+        (False, True, "the coordinator was not loaded after"),
+        (False, False, "the journal ends at"),
+    ],
+)
+def test_without_a_coordinator_the_last_state_is_told_and_of_when_it_is(
+    starts: Starts, is_stopped: bool, is_loading: bool, says: str, tmp_path: Path
+) -> None:
+    entries = starts.entries[: starts.stop + is_stopped]
+    known = shown_time(starts.wall_ms(len(entries) - 1))
+    data = journal_of(entries + starts.entries[starts.stop + 1 :][:is_loading], tmp_path)
+    later = shown_time(starts.wall_ms(-1) + 86_400_000)
+    note = f"{says} {known}: this is the state at that time"
+    asked = ("waiting", "--from", data, "--at", later)
+    for command in ("state", "why"):
+        found = json.loads(run(command, *asked, "--json").stdout)
+        assert (found["at"], found["note"]) == (known, note)
+    assert run("why", *asked).stdout.endswith(f"\n  {note}\n")
+    last = json.loads(run("state", "waiting", "--from", data).stdout)
+    assert ("note" in last, last["at"]) == (False, known)
+    assert [value["offset"] for _, _, value in last["group"]["offsets"]] == [0]
+
+
+def test_before_the_journal_begins_a_group_is_told_from_the_log_of_groups(starts: Starts, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(starts.data, data, ignore=shutil.ignore_patterns("journal"))
+    journal_of(starts.entries[starts.stop + 1 :], data / "journal")
+    told = run("state", "waiting", "--from", data, "--at", shown_time(starts.wall_ms(starts.stop)))
+    assert (told.exit_code, json.loads(told.stdout)["offsets"]) == (0, {"orders-0": 0})
+
+
 @pytest.mark.parametrize("at", [[], ["--at", "2026-01-31T13:30:20"], ["--at", "9999-12-31T23:59:59.999999"]])
 @pytest.mark.parametrize("command", ["state", "why"])
 def test_an_entry_of_another_version_is_damage(command: str, at: list[str], tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
+    (tmp_path / "meta.properties").write_text(META_PROPERTIES)
     partition = tmp_path / "__rota_journal-0"
     partition.mkdir()
     (partition / f"{0:020}.log").write_bytes(_rota.write_batch(0, [(0, b"g", b"\x02abc")]))

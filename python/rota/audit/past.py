@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,10 @@ from rota.audit.logs import FOREVER_MS, OFFSETS, nothing_in, parts_of, records_o
 from rota.audit.names import instead_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record, fold
 from rota.log import META_PROPERTIES, Line
+
+NOT_LOADED = "the coordinator was not loaded after {}"
+ENDS = "the journal ends at {}"
+END = "end"
 
 
 class UnknownPastError(Exception):
@@ -37,6 +41,8 @@ class Moment:
     partition: int
     offset: int
     """Of the last entry of the partition that is not later."""
+    ending: str | None = None
+    """Why this is an earlier instant than the one that was asked about: `NOT_LOADED`, `ENDS`, each with the time."""
 
 
 def _partition_with(log: _rota.DataLog, group: str, where: Path) -> int:
@@ -68,6 +74,64 @@ def _held_in(entry: bytes) -> set[str]:
     return set() if state is None else set(rota.coordinator.Coordinator.restore(state).group_ids())
 
 
+# Behind the first ones a coordinator is not loaded, behind the others it is, or entries are missing.
+LEAVES = frozenset({"Began", "Unloaded"})
+RETURNS = frozenset({"Loaded", "Snapshot", "Gap"})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The state behind an entry."""
+
+    state: bytes | None
+    mono_ms: int
+    wall_ms: int
+    offset: int
+
+
+class _Folding:
+    """Folds the entries of a partition, and knows the coordinator as it was when it was loaded last."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._replay = _rota.JournalReplay()
+        self._last = _Known(None, 0, 0, -1)
+        self._left: _Known | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether no coordinator is loaded."""
+        return self._left is not None
+
+    def known(self) -> _Known:
+        """Behind the last entry, or before the coordinator was unloaded."""
+        return self._left or replace(self._last, state=self._replay.snapshot())
+
+    def fold(self, line: journal.Line, event: str, mono_ms: int, wall_ms: int) -> None:
+        """The next entry. Raises OSError if the coordinator does something else."""
+        if event in LEAVES and self._left is None:
+            left = self.known()
+            # Without an end the last entry is all that there is.
+            self._left = replace(left, mono_ms=mono_ms, wall_ms=wall_ms) if event == "Unloaded" else left
+        if (difference := self._replay.fold(line.value)) is not None:
+            place = f"partition {line.partition}, offset {line.offset}"
+            raise OSError(
+                f"{place}: the {difference[1]} differ from what the coordinator does; `rota log replay {self._where}`"
+                " shows them"
+            )
+        if event in RETURNS:
+            self._left = None
+        self._last = _Known(None, mono_ms, wall_ms, line.offset)
+
+
+def _event(line: journal.Line) -> str:
+    """What happened; empty: something in a group. Raises ValueError."""
+    if line.group:
+        return ""
+    event = line.fields()["event"]
+    return event if isinstance(event, str) else next(iter(event))
+
+
 def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
     """Fold the group's journal up to an instant; None: to its end, as the coordinator was before a stop.
 
@@ -78,33 +142,31 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
         raise UnknownPastError(f"`{directory}` has no journal: `rota serve --journal` writes one")
     log = _rota.DataLog(where)
     partition = _partition_with(log, group, where)
-    end = next(end for topic, index, _, end in log.partitions() if (topic, index) == (journal.JOURNAL_TOPIC, partition))
-    folding = _rota.JournalReplay()
-    last = None
+    folding, following = _Folding(where), END
     for line in journal.entries(log, partition):
         try:
             mono_ms, wall_ms = _rota.journal_time(line.value)
-            is_stop = at_ms is None and line.offset == end - 1 and line.fields()["event"] == "Unloaded"
+            event = _event(line)
         except ValueError as error:
             raise OSError(f"partition {partition}, offset {line.offset}: {error}") from error
         if at_ms is not None and wall_ms > at_ms:
+            following = event
             break
-        if is_stop:
-            break  # what there was before the server was stopped is what is asked for
-        if (difference := folding.fold(line.value)) is not None:
-            raise OSError(
-                f"partition {partition}, offset {line.offset}: the {difference[1]} differ from what the coordinator"
-                f" does; `rota log replay {where}` shows them"
-            )
-        last = (mono_ms, wall_ms, line.offset)
-    state = folding.snapshot()
-    if last is None or state is None:
+        folding.fold(line, event, mono_ms, wall_ms)
+    known = folding.known()
+    if known.state is None:
         raise UnknownPastError(f"the journal in `{where}` begins later, or entries before that instant are missing")
-    mono_ms, wall_ms, offset = last
-    instant = wall_ms if at_ms is None else at_ms
-    return Moment(
-        instant, mono_ms + instant - wall_ms, rota.coordinator.Coordinator.restore(state), where, partition, offset
-    )
+    coordinator = rota.coordinator.Coordinator.restore(known.state)
+    instant, ending = known.wall_ms if at_ms is None else at_ms, None
+    if at_ms is not None:
+        due_ms = coordinator.next_deadline()
+        is_over = due_ms is not None and due_ms - known.mono_ms < at_ms - known.wall_ms
+        if folding.is_away or (following == "Began" and is_over):
+            instant, ending = known.wall_ms, NOT_LOADED
+        elif following == END and is_over:
+            instant, ending = known.wall_ms, ENDS
+    mono_ms = known.mono_ms + instant - known.wall_ms
+    return Moment(instant, mono_ms, coordinator, where, partition, known.offset, ending)
 
 
 @dataclass(frozen=True)

@@ -48,13 +48,26 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
         end(NOT_FOUND, "NoSuchGroup", gone, as_json=as_json)
     facts = explained.group_facts(explanation)
     if as_json:
-        where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
-        typer.echo(json.dumps({"group": group, "sentence": str(explanation)} | where | facts))
+        typer.echo(json.dumps({"group": group, "sentence": str(explanation)} | _where(then) | facts))
         return
     typer.echo(f"{shown_time(then.at_ms)} {printable(group)}: {explanation}")
+    for note in _note(then).values():
+        typer.echo(f"  {note}")
     for rebalance in reversed(explanation.rebalances):
         began = shown_time(then.at_ms - (then.mono_ms - rebalance.began_ms))
         typer.echo(f"  {began} {explained.of_rebalance(rebalance)}")
+
+
+def _note(then: past.Moment) -> dict[str, object]:
+    """That a moment is earlier than what was asked about, if it is."""
+    if then.ending is None:
+        return {}
+    return {"note": f"{then.ending.format(shown_time(then.at_ms))}: this is the state at that time"}
+
+
+def _where(then: past.Moment) -> dict[str, object]:
+    where: dict[str, object] = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
+    return where | _note(then)
 
 
 def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = False) -> None:
@@ -86,21 +99,21 @@ def _told(group: str, directory: Path, instant: int | None) -> dict[str, object]
     if not journal_in(directory):
         return _recorded(group, directory, instant)
     try:
-        return _from_journal(group, directory, instant)
-    except past.NotInJournalError as unknown:
+        then = past.moment(directory, group, instant)
+    except past.UnknownPastError as unknown:
         try:
             return _recorded(group, directory, instant)
         except past.UnknownPastError:
             raise unknown from None
+    return _of_journal(group, then)
 
 
-def _from_journal(group: str, directory: Path, instant: int | None) -> dict[str, object]:
-    then = past.moment(directory, group, instant)
+def _of_journal(group: str, then: past.Moment) -> dict[str, object]:
     consumer_group = then.coordinator.view_consumer_group(group)
     projection = then.coordinator.project(group) if consumer_group is None else consumer_group
     if projection is None:
         raise past.UnknownPastError(f"group `{group}` was not there at {shown_time(then.at_ms)}")
-    where = {"at": shown_time(then.at_ms), "mono_ms": then.mono_ms, "partition": then.partition, "offset": then.offset}
+    where = _where(then) | {"mono_ms": then.mono_ms}
     explanation = then.coordinator.explain(group, then.mono_ms)
     if consumer_group is None or explanation is None:
         return where | {"group": past.as_json(projection)}
