@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from rota.audit import matrix, session
+from rota.audit import matrix, on_spark, report, session
+from rota.audit import spark as on_spark_engine
 from rota.audit.audit import Audit, Unreadable, Wanted, assembled, audit
 from rota.audit.checks import CHECKS
 from rota.audit.command import as_json, summary
@@ -21,8 +28,10 @@ from rota.audit.engines import local
 from rota.audit.folds import Fold
 from rota.audit.logs import parts_of
 from rota.audit.names import instead_of
+from rota.audit.on_spark import Where
 from rota.audit.promises import Promised
 from rota.audit.spark import SparkEngine
+from rota.audit.stores import StoreError
 from rota.cli import app
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
@@ -235,6 +244,47 @@ def test_options_that_do_not_go_together_are_refused(
     ended = run("data", *arguments)
     assert (ended.exit_code, says in ended.stderr) == (2, True), ended.output
     assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.parametrize("option", ["--output", "--report"])
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "{} is `{}`: No space left on device"),
+        (
+            PySparkRuntimeError("Caused by: java.io.IOException: full\n\tat x"),
+            "{} is `{}`: Spark: a worker: {}; --verb",
+        ),
+        (StoreError("its package does not fit"), "its package does not fit"),
+    ],
+)
+def test_tables_that_cannot_be_written_hide_no_verdict(
+    option: str, error: Exception, says: str, planted_kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here(Where):
+        @contextlib.contextmanager
+        def started(self, *_: object) -> Iterator[Any]:
+            yield None
+
+    def fails(*_: object) -> None:
+        raise error
+
+    class Kept:
+        fitting = contextlib.nullcontext
+
+    for name, instead in {
+        "SparkEngine": lambda *_, **__: local,
+        "store_of": lambda *_: Kept(),
+        "_write_tables": fails if option == "--output" else lambda *_: None,
+    }.items():
+        monkeypatch.setattr(on_spark_engine, name, instead)
+    monkeypatch.setattr(report, "write", fails)
+    monkeypatch.setattr(on_spark, "Where", Here)
+    monkeypatch.setattr(session, "check_installed", lambda *_: None)
+    place = tmp_path / "there"
+    ended = run(planted_kafka, option, place)
+    assert (ended.exit_code, "violation S12 two owners" in ended.stdout) == (2, True), ended.output
+    assert says.format(option, place, "java.io.IOException: full") in ended.stderr.splitlines()[-1]
 
 
 def test_a_log_is_audited_without_java_and_pyarrow(planted: Path) -> None:

@@ -74,6 +74,8 @@ class Audit:
     """Records that nothing is checked of, by what they are about, such as `share group`."""
     fail_on: str = VIOLATION
     """From which severity on the exit code is 1."""
+    not_written: str = ""
+    """Why tables or a report are not there; empty: they are."""
 
     @property
     def violations(self) -> list[Verdict]:
@@ -87,8 +89,8 @@ class Audit:
 
     @property
     def exit_code(self) -> int:
-        """2: something could not be read; 1: violations, or what `fail_on` says; 0: clean."""
-        if any(found.kind == UNREADABLE for found in self.unreadable):
+        """2: something could not be read or written; 1: violations, or what `fail_on` says; 0: clean."""
+        if self.not_written or any(found.kind == UNREADABLE for found in self.unreadable):
             return 2
         return 1 if self.failing else 0
 

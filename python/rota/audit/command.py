@@ -387,6 +387,8 @@ def _end(found: Audit, junit: Path | None, metrics: Path | None, github: bool, a
                 write(found, file)
             except OSError as error:
                 not_written(file, option, error)
+    if found.not_written:
+        fail(MISUSED, found.not_written)
     raise typer.Exit(found.exit_code)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rota.audit.audit import Audit, Wanted
-    from rota.audit.spark import Logs
+    from rota.audit.spark import Logs, NotWrittenError
 
 LOCAL_MASTER = "local[*]"
 MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
@@ -61,6 +61,18 @@ class Where(NamedTuple):
             if found is None:
                 raise
             fail(*found)
+
+    def not_written(self, error: NotWrittenError, option: str, given: str) -> str:
+        """Why the tables or the report that an option asks for are not there. Raises the cause if it is a mistake."""
+        cause = error.__cause__
+        assert isinstance(cause, Exception), error
+        if isinstance(cause, StoreError):
+            return str(cause)
+        if isinstance(cause, OSError):
+            return f"{option} is `{given}`: {cause.strerror or cause}"
+        if (problem := self._problem(cause, is_up=True, lost="")) is None:
+            raise cause
+        return f"{option} is `{given}`: {problem[1]}"
 
     def _problem(self, error: Exception, is_up: bool, lost: str) -> tuple[int, str] | None:
         """Exit code and reason of an error of Spark; None: it is another one. `lost`: where a task failed."""
@@ -216,7 +228,13 @@ def audited(
         if output is None and report is None:
             return logs.audited(wanted, spark.SparkEngine(started), progress)
         _make(wanted)
-        return spark.audit_with_tables(started, wanted, logs, progress, report, kept_as)
+        try:
+            return spark.audit_with_tables(started, wanted, logs, progress, report, kept_as)
+        except spark.NotWrittenError as error:
+            given = str(report) if output is None or error.option == "--report" else output
+            error.found.not_written = where.not_written(error, "--report" if given != output else "--output", given)
+            progress("")
+            return error.found
 
 
 def _listed(started: SparkSession, urls: list[str], progress: Callable[[str], None]) -> Logs:

@@ -136,6 +136,16 @@ def _rows(spark: SparkSession, count: int, read: Callable[[int], Batches]) -> Da
     return spark.range(0, count, 1, max(1, count)).mapInArrow(rows, SPARK_SCHEMA)
 
 
+class NotWrittenError(Exception):
+    """The logs were audited; then the tables or the report could not be written, for the reason that is the cause."""
+
+    def __init__(self, found: Audit, option: str) -> None:
+        super().__init__(option)
+        self.found = found
+        self.option = option
+        """What asked for that: `--output` or `--report`."""
+
+
 class Logs(NamedTuple):
     """Logs that Spark audits: the parts of those of this machine, and those at URLs."""
 
@@ -184,13 +194,28 @@ def audit_with_tables(
 ) -> Audit:
     """Check the logs, write the tables to `wanted.output`, and a report to `page` if there is one.
 
-    Raises StoreError, at once if the tables cannot be written there.
+    Raises StoreError if the tables are not to be written there, and NotWrittenError if that fails later.
     """
     store = store_of(spark, wanted.output, kept_as)
     check_place(wanted.output, kept_as, None)
     engine = SparkEngine(spark, keeps_causes=True)
     found = logs.audited(wanted, engine, progress)
     progress("writing the tables")
+    option = "--output"
+    try:
+        _write_tables(spark, wanted, logs, store, found, engine)
+        option = "--report"
+        if page is not None:
+            with store.fitting():
+                report.write(spark, found, page)
+    except Exception as error:
+        raise NotWrittenError(found, option) from error
+    return found
+
+
+def _write_tables(
+    spark: SparkSession, wanted: Wanted, logs: Logs, store: Store, found: Audit, engine: SparkEngine
+) -> None:
     fit(spark, logs.records)
     rows = read_rows(spark, store, logs)
     rows.createOrReplaceTempView("all_rows")
@@ -204,6 +229,3 @@ def audit_with_tables(
             tables.write(spark, wanted.output, store, found.verdicts, found.coverage, engine.causes())
         finally:
             views.forget(wanted.output)
-        if page is not None:
-            report.write(spark, found, page)
-    return found
