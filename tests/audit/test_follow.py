@@ -11,11 +11,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
 
 from rota.audit import session
@@ -24,7 +24,7 @@ from rota.audit.checks import MODEL, OBSERVATION
 from rota.audit.follow import growth
 from rota.audit.follow.advancing import FORMAT, CheckpointError, Remembered, advanced
 from rota.audit.follow.growth import GrowthReader, Position, parts_from, parts_now, rows_now
-from rota.audit.follow.query import ROWS, Skipped, Told, batch_of, started
+from rota.audit.follow.query import ROWS, Skipped, Told, Verdicts, batch_of, started
 from rota.audit.logs import JOURNAL, Part, partition_directories
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA, rows_of
@@ -161,6 +161,45 @@ def test_a_restart_goes_on_where_it_stopped_and_says_nothing_twice(
     assert names == batch_verdicts(found, planted)
     kept = [json.loads(line) for file in (checkpoint / "verdicts").glob("*.jsonl") for line in file.open()]
     assert len(kept) == len(told)
+
+
+class Frame:
+    """The findings of a batch, as Spark's query gives them."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows = rows
+
+    def where(self, _: str) -> Frame:
+        return self
+
+    def drop(self, _: str) -> Frame:
+        return self
+
+    def orderBy(self, *_: str) -> Frame:  # noqa: N802 - Spark's name
+        return self
+
+    def collect(self) -> list[Row]:
+        return list(self.rows)
+
+    def unpersist(self) -> None:
+        pass
+
+
+def finding(offset: int) -> Row:
+    found = Finding("generation back", "payments", 1, offset, offset, 0, [], "back")
+    return Row(source=JOURNAL, log="data", partition=0, **found._asdict())
+
+
+def test_a_verdict_is_told_also_if_the_process_ends_while_it_is_written(tmp_path: Path) -> None:
+    def ends(_: Told) -> None:
+        raise KeyboardInterrupt
+
+    frame, told = cast("DataFrame", Frame(finding(7))), list[Told]()
+    with pytest.raises(KeyboardInterrupt):
+        Verdicts(tmp_path, ends).add(frame, 3)
+    for _ in range(2):
+        Verdicts(tmp_path, told.append).add(frame, 3)
+    assert [one.name for one in told if isinstance(one, Verdict)] == ["generation back"]
 
 
 def test_a_batch_that_is_half_there_is_left_for_later(clean: Path, tmp_path: Path) -> None:

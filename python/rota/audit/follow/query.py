@@ -174,9 +174,10 @@ class Verdicts:
         self.directory.mkdir(parents=True, exist_ok=True)
         written = target.with_suffix(".part")
         written.write_text("".join(f"{json.dumps(one._asdict())}\n" for one in told), encoding="utf-8")
-        written.rename(target)  # type: ignore[arg-type]  # both are of one kind
+        # A batch with this name is not told again, so it gets the name last.
         for one in told:
             self.tell(one)
+        written.rename(target)  # type: ignore[arg-type]  # both are of one kind
 
 
 def check_format(checkpoint: Target, is_of_broker: bool = False) -> None:
