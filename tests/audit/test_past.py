@@ -15,8 +15,11 @@ from harness import peer
 from harness.raw import NONE, Connection
 from rota import _rota, journal
 from rota.audit.command import instant_ms, shown_time
+from rota.audit.logs import OFFSETS_TOPIC
 from rota.cli import app
 from tests.audit.conftest import GROUPS_A_START
+from tests.audit.fake_feed import Record, group_record
+from tests.audit.fake_feed import commit as commit_record
 
 # The logs are written once, by one worker.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
@@ -217,6 +220,24 @@ def test_before_the_journal_begins_a_group_is_told_from_the_log_of_groups(starts
     journal_of(starts.entries[starts.stop + 1 :], data / "journal")
     told = run("state", "waiting", "--from", data, "--at", shown_time(starts.wall_ms(starts.stop)))
     assert (told.exit_code, json.loads(told.stdout)["offsets"]) == (0, {"orders-0": 0})
+
+
+def log_of(directory: Path, *records: tuple[int, Record]) -> Path:
+    """A directory of Kafka with these records, each with its wall milliseconds."""
+    partition = directory / f"{OFFSETS_TOPIC}-0"
+    partition.mkdir()
+    (directory / "meta.properties").write_text(META_PROPERTIES)
+    batch = _rota.write_batch(0, [(wall_ms, *record) for wall_ms, record in records])
+    (partition / f"{0:020}.log").write_bytes(batch)
+    return directory
+
+
+def test_records_behind_a_later_one_are_later_also_if_the_clock_went_back(tmp_path: Path) -> None:
+    log = log_of(tmp_path, (100, group_record("g", 1)), (300, commit_record("g", 5)), (200, group_record("g", 2)))
+    found = json.loads(run("state", "g", "--from", log, "--at", shown_time(250)).stdout)
+    assert (found["offset"], found["group"]["generation"], found["offsets"]) == (0, 1, {})
+    found = json.loads(run("state", "g", "--from", log, "--at", shown_time(300)).stdout)
+    assert (found["offset"], found["group"]["generation"], list(found["offsets"].values())) == (2, 2, [5])
 
 
 @pytest.mark.parametrize("at", [[], ["--at", "2026-01-31T13:30:20"], ["--at", "9999-12-31T23:59:59.999999"]])

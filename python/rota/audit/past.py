@@ -207,11 +207,15 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     for partition, lines in groupby(_lines(directory, at_ms), key=lambda line: line.partition):
         offsets: dict[str, int] = {}
         consumer: dict[str, Any] | None = None
+        is_later = False
         for line in lines:
             record = line.record
             if isinstance(name := getattr(record, "group_id", None), str):
                 names.add(name)
-            if getattr(record, "group_id", None) != group or (at_ms is not None and line.timestamp_ms > at_ms):
+            # Nothing behind the first later record counts, as in a journal: with some records of a batch and not with
+            # others, because the clock went back, there would be groups that never were.
+            is_later = is_later or (at_ms is not None and line.timestamp_ms > at_ms)
+            if is_later or name != group:
                 continue
             if isinstance(record, _rota.OffsetRecord):
                 place = f"{record.topic}-{record.partition}"
