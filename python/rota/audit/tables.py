@@ -18,18 +18,17 @@ from rota.journal import JOURNAL_DIRECTORY
 # `names` says what the numbers of the views stand for.
 NAMES = "source, log, partition, `group`, partition_key, group_key"
 
-# The groups' records one after the other, before it is said why they came to be.
-VERSIONS = f"""SELECT {NAMES}, generation, leader, protocol, at_ms AS from_ms,
-          lead(at_ms) OVER versions AS to_ms, members, array_except(members, before) AS joined,
-          array_except(before, members) AS gone, offset
-        FROM (SELECT g.*, coalesce(m.members, array()) AS members,
+# The groups' records one after the other, before it is said why they came to be. The end of a group is the end of its
+# last generation, and none itself.
+VERSIONS = f"""SELECT {NAMES}, generation, leader, protocol, at_ms AS from_ms, to_ms, members,
+          array_except(members, before) AS joined, array_except(before, members) AS gone, offset
+        FROM (SELECT g.*, lead(g.at_ms) OVER versions AS to_ms, coalesce(m.members, array()) AS members,
                 coalesce(lag(m.members) OVER versions, array()) AS before
-              FROM groups g LEFT JOIN (
+              FROM lives g LEFT JOIN (
                 SELECT gid, version, sort_array(collect_set(member)) AS members FROM members
                 GROUP BY gid, version) m ON g.gid = m.gid AND g.version = m.version
               WINDOW versions AS (PARTITION BY g.gid ORDER BY g.pos))
-        JOIN names USING (place, gid)
-        WINDOW versions AS (PARTITION BY gid ORDER BY offset)"""
+        JOIN names USING (place, gid) WHERE generation IS NOT NULL"""
 
 # A journal lies in a directory of that name beside the log of groups that it tells about.
 TABLES: dict[str, str] = {

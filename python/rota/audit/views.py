@@ -40,7 +40,6 @@ VIEWS: dict[str, str] = {
         FROM records WHERE kind IN ('group', 'member')
         WINDOW so_far AS (PARTITION BY gid ORDER BY pos)""",
     "lives": "SELECT * FROM lived WHERE kind = 'group'",
-    "groups": "SELECT * FROM lives WHERE generation IS NOT NULL",
     "members": "SELECT * FROM lived WHERE kind = 'member'",
     "assigned": "SELECT * FROM records WHERE kind = 'assigned'",
     "durable_offsets": "SELECT * FROM durable WHERE kind = 'offset'",
