@@ -31,6 +31,11 @@ def group_record(group: str, generation: int | None) -> Record:
     return record.key_bytes(), record.value_bytes()
 
 
+def other_record(record_type: int, group: str, value: bytes | None = b"value") -> Record:
+    """A record that nothing is checked of, such as type 11: of a share group, 17: of a streams group."""
+    return record_type.to_bytes(2, "big") + len(group).to_bytes(2, "big") + group.encode() + b"rest", value
+
+
 @dataclass
 class Log:
     """One partition: its batches, by base offset."""

@@ -20,6 +20,7 @@ from rota.cli import app
 from rota.groups.cluster import Cluster
 from rota.groups.errors import GroupsError
 from tests.audit.conftest import KAFKA
+from tests.audit.fake_feed import other_record
 
 WHERE = "localhost:9092"
 
@@ -143,6 +144,12 @@ def test_a_broker_that_falls_silent_is_unreadable_from_there(faulty: Path) -> No
 def test_a_group_that_is_not_there_is_told_with_its_neighbours(faulty: Path) -> None:
     with pytest.raises(NoGroupError, match="the nearest is `members`"):
         audited(Broker(sent(faulty)), Wanted([], group="member"))
+
+
+def test_a_group_that_is_not_checked_is_known() -> None:
+    broker = Broker({0: [Sent(0, 1, *other_record(11, "shared"))]})
+    found = audited(broker, Wanted([], group="shared"))
+    assert (found.groups, dict(found.skipped), found.exit_code) == (0, {"share group": 1}, 0)
 
 
 def test_a_topic_that_cannot_be_read_is_an_error_with_its_reasons() -> None:

@@ -18,7 +18,7 @@ from rota.audit.command import instant_ms, shown_time
 from rota.audit.logs import OFFSETS_TOPIC
 from rota.cli import app
 from tests.audit.conftest import GROUPS_A_START
-from tests.audit.fake_feed import Record, group_record
+from tests.audit.fake_feed import Record, group_record, other_record
 from tests.audit.fake_feed import commit as commit_record
 
 # The logs are written once, by one worker.
@@ -238,6 +238,25 @@ def test_records_behind_a_later_one_are_later_also_if_the_clock_went_back(tmp_pa
     assert (found["offset"], found["group"]["generation"], found["offsets"]) == (0, 1, {})
     found = json.loads(run("state", "g", "--from", log, "--at", shown_time(300)).stdout)
     assert (found["offset"], found["group"]["generation"], list(found["offsets"].values())) == (2, 2, [5])
+
+
+@pytest.mark.parametrize(("key_type", "about"), [(11, "share group"), (17, "streams group")])
+def test_a_group_of_another_kind_is_told_by_its_type(key_type: int, about: str, tmp_path: Path) -> None:
+    one, two = other_record(key_type, "g"), other_record(key_type + 1, "g")
+    gone = [(500 + at, (key, None)) for at, (key, _) in enumerate((one, two))]
+    log = log_of(tmp_path, (100, one), (200, commit_record("g", 5)), (300, two), *gone)
+    for at, expected in ((100, {"type": about}), (500, {"type": about}), (501, None)):
+        found = json.loads(run("state", "g", "--from", log, "--at", shown_time(at)).stdout)
+        assert found["group"] == expected, at
+    assert "there are `g`\n" in run("state", "other", "--from", log).stderr
+
+
+def test_a_group_that_is_not_checked_is_known(tmp_path: Path) -> None:
+    log = log_of(tmp_path, (100, other_record(17, "streams")), (200, group_record("classic", 1)))
+    told = run("audit", log, "--group", "stre.*")
+    assert (told.exit_code, "not checked: 1 record of streams groups\n" in told.stdout) == (0, True), told.output
+    unknown = run("audit", log, "--group", "streems")
+    assert (unknown.exit_code, "the nearest is `streams`" in unknown.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("at", [[], ["--at", "2026-01-31T13:30:20"], ["--at", "9999-12-31T23:59:59.999999"]])

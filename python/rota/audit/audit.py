@@ -16,6 +16,7 @@ from rota.audit.checks import CHECK_OF, MODEL, OBSERVATION, OF_PARTITIONS, REPLA
 from rota.audit.engines import Engine, Result, tasks_of
 from rota.audit.logs import JOURNAL, UNREADABLE, Part, partitions_in
 from rota.audit.names import instead_of
+from rota.audit.others import others_in
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
 from rota.journal import JOURNAL_DIRECTORY
@@ -185,7 +186,8 @@ def audit(wanted: Wanted, parts: list[Part], engine: Engine, progress: Callable[
     partitions = partitions_in(parts)
     records = sum(part.records for part in parts)
     progress(f"reading {records} records in {len(parts)} parts")
-    return timing.ended(assembled(wanted, engine(tasks_of(partitions), partitions, progress)), len(parts))
+    results = engine(tasks_of(partitions), partitions, progress)
+    return timing.ended(assembled(wanted, results, lambda: others_in(parts)), len(parts))
 
 
 class Timing:
@@ -214,8 +216,9 @@ def _of_copy(verdict: Verdict) -> str:
     return f"{verdict.reproduce.replace(log, 'DIR', 1)}  # DIR: a copy of {log}"
 
 
-def assembled(wanted: Wanted, results: list[Result]) -> Audit:
-    """The audit that these results of tasks are. Raises NoGroupError."""
+def assembled(wanted: Wanted, results: list[Result], others: Callable[[], set[str]] = set) -> Audit:
+    """The audit that these results of tasks are. `others`: the groups that are there and not checked. Raises
+    NoGroupError."""
     promised = [result for result in results if isinstance(result, Promised)]
     found = Audit(rows=sum(each.rows for each in promised))
     # Causes are for the tables.
@@ -229,8 +232,10 @@ def assembled(wanted: Wanted, results: list[Result]) -> Audit:
     found.groups = sum(is_group(wanted, name) for _, name in names)
     # The group may be in what cannot be read.
     if wanted.group is not None and not found.groups and not found.unreadable:
-        known = {name for _, name in names}
-        raise NoGroupError(f"no group matches --group `{wanted.group}`; {instead_of(wanted.group, known)}")
+        unchecked = others() if any(each.skipped for each in promised) else set()
+        if not any(is_group(wanted, name) for name in unchecked):
+            known = unchecked.union(name for _, name in names)
+            raise NoGroupError(f"no group matches --group `{wanted.group}`; {instead_of(wanted.group, known)}")
     verdicts = [verdict_of(*each[:3], finding) for each in promised for finding in each.findings]
     verdicts += replayed(found.folds) + disagreeing(found.opinions)
     found.verdicts = merged(sorted((verdict for verdict in verdicts if is_wanted(wanted, verdict)), key=_order))

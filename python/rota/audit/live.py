@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rota import _rota
 from rota.audit.audit import Audit, Timing, Wanted, assembled
 from rota.audit.logs import OFFSETS, OFFSETS_TOPIC, UNREADABLE
+from rota.audit.others import other_of
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
 from rota.groups.reading import read_spans
@@ -33,6 +34,8 @@ class Reading:
         self.first_offset = first_offset
         self.end_offset = end_offset
         self.next_offset = first_offset
+        self.others: set[str] = set()
+        """The ids of groups that are not checked."""
         self._fold = _rota.AuditFold(False, True)
 
     @property
@@ -44,6 +47,7 @@ class Reading:
         """Records before the end in their order, and the offset that is next."""
         told = [(record.offset, record.timestamp, record.key, record.value) for record in records]
         count, columns = _rota.audit_decode(told, self.next_offset)
+        self.others |= {other[1] for record in records if record.key and (other := other_of(record.key))}
         self._fold.rows(count, [(*buffers, 0) for buffers in columns])
         self.next_offset = position
 
@@ -67,7 +71,11 @@ def audit_broker(
     partitions = partitions_of(cluster, bootstrap_servers)
     timing = Timing(progress)
     readings = _read(cluster, partitions, progress, still_s)
-    found = assembled(wanted, [reading.ended(bootstrap_servers) for reading in readings])
+    found = assembled(
+        wanted,
+        [reading.ended(bootstrap_servers) for reading in readings],
+        lambda: {name for reading in readings for name in reading.others},
+    )
     found.verdicts = [with_command(bootstrap_servers, verdict) for verdict in found.verdicts]
     return timing.ended(found, len(readings))
 

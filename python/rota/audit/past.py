@@ -13,6 +13,7 @@ import rota
 from rota import _rota, journal
 from rota.audit.logs import FOREVER_MS, OFFSETS, nothing_in, parts_of, records_of
 from rota.audit.names import instead_of
+from rota.audit.others import other_of
 from rota.consumer_records import ConsumerGroupRecord, consumer_record, fold
 from rota.log import META_PROPERTIES, Line
 
@@ -177,7 +178,8 @@ class Recorded:
     offset: int
     timestamp_ms: int
     value: dict[str, Any] | None
-    """The record of a classic group, or what the records of a consumer group say; None: it was deleted."""
+    """The record of a classic group, what the records of a consumer group say, or the `type` of another one; None: it
+    was deleted."""
     offsets: dict[str, int]
     """Committed offsets by topic and partition."""
 
@@ -207,10 +209,13 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     for partition, lines in groupby(_lines(directory, at_ms), key=lambda line: line.partition):
         offsets: dict[str, int] = {}
         consumer: dict[str, Any] | None = None
+        others: set[bytes] = set()
         is_later = False
         for line in lines:
             record = line.record
-            if isinstance(name := getattr(record, "group_id", None), str):
+            other = other_of(record.key) if isinstance(record, _rota.UnknownRecord) else None
+            name = getattr(record, "group_id", None) if other is None else other[1]
+            if isinstance(name, str):
                 names.add(name)
             # Nothing behind the first later record counts, as in a journal: with some records of a batch and not with
             # others, because the clock went back, there would be groups that never were.
@@ -223,7 +228,11 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
                 if record.value is not None:
                     offsets[place] = record.value.offset
             value = None if found is None else found.value
-            if isinstance(record, _rota.GroupRecord):
+            if other is not None and isinstance(record, _rota.UnknownRecord):
+                others = others | {record.key} if record.value is not None else others - {record.key}
+                # Without all of its records it is gone.
+                value = {"type": other[0]} if others else None
+            elif isinstance(record, _rota.GroupRecord):
                 consumer, value = None, line.fields()["value"]
             elif isinstance(record, ConsumerGroupRecord):
                 consumer = fold(consumer, record)
