@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from rota.audit.audit import Audit, NoGroupError, Wanted, audit
 from rota.audit.engines import local
-from rota.audit.live import audit_broker
+from rota.audit.live import AS_BYTES, audit_broker
 from rota.audit.logs import OFFSETS_TOPIC, parts_of, records_of
 from rota.audit.verdict import Verdict
 from rota.cli import app
@@ -124,8 +124,13 @@ def test_what_a_broker_sends_is_audited_like_its_files(faulty: Path, at_once: in
     assert (found.groups, found.rows, found.unreadable) == (of_files.groups, of_files.rows, [])
     assert [line._replace(log="") for line in found.coverage] == [line._replace(log="") for line in of_files.coverage]
     assert {one.log for one in found.verdicts} == {WHERE}
-    first = found.verdicts[0]
-    assert f"--partition {first.partition} --offset {first.first_offset}" in first.reproduce
+    for one in found.verdicts:
+        count = one.last_offset - one.first_offset + 1
+        place = f"--partition {one.partition} --offset {one.first_offset} --max-messages {count} "
+        kind = "Offsets" if one.name == "offset went back" else "GroupMetadata"
+        shown = f"--formatter org.apache.kafka.tools.consumer.{kind}MessageFormatter"
+        assert one.reproduce.endswith(f"{place}{AS_BYTES if one.id.startswith('C') else shown}")
+    assert {one.id[:1] for one in found.verdicts} >= {"", "C", "S"}
 
 
 def test_offsets_that_compaction_took_make_the_order_unknown(faulty: Path) -> None:
