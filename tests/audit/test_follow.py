@@ -175,9 +175,6 @@ class Frame:
     def drop(self, _: str) -> Frame:
         return self
 
-    def orderBy(self, *_: str) -> Frame:  # noqa: N802 - Spark's name
-        return self
-
     def collect(self) -> list[Row]:
         return list(self.rows)
 
@@ -200,6 +197,13 @@ def test_a_verdict_is_told_also_if_the_process_ends_while_it_is_written(tmp_path
     for _ in range(2):
         Verdicts(tmp_path, told.append).add(frame, 3)
     assert [one.name for one in told if isinstance(one, Verdict)] == ["generation back"]
+
+
+def test_verdicts_are_sorted_here_so_that_a_batch_is_folded_once(tmp_path: Path) -> None:
+    told: list[Told] = []
+    frame = cast("DataFrame", Frame(finding(9), finding(7), finding(10)))
+    Verdicts(tmp_path, told.append).add(frame, 0)
+    assert [one.last_offset for one in told if isinstance(one, Verdict)] == [7, 9, 10]
 
 
 def test_a_batch_that_is_half_there_is_left_for_later(clean: Path, tmp_path: Path) -> None:

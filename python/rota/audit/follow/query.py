@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,7 +163,9 @@ class Verdicts:
             found.unpersist()
 
     def _add(self, found: DataFrame, batch: int, target: Target) -> None:
-        rows = found.where("rows IS NULL").drop("rows").orderBy(*KEY, "last_offset", "name").collect()
+        # To sort them in Spark would fold the batch once more, to find the ranges.
+        order = attrgetter(*KEY, "last_offset", "name")
+        rows = sorted(found.where("rows IS NULL").drop("rows").collect(), key=order)
         for row in rows:
             if row.name == SKIPPED:
                 self.tell(Skipped(row.witness, row.generation))
@@ -174,7 +177,7 @@ class Verdicts:
         self.directory.mkdir(parents=True, exist_ok=True)
         written = target.with_suffix(".part")
         written.write_text("".join(f"{json.dumps(one._asdict())}\n" for one in told), encoding="utf-8")
-        # A batch with this name is not told again, so it gets the name last.
+        # A batch whose file is there is passed over, so the file gets its name last.
         for one in told:
             self.tell(one)
         written.rename(target)  # type: ignore[arg-type]  # both are of one kind
