@@ -322,6 +322,11 @@ def test_the_environment_says_how_large_the_heap_is(monkeypatch: pytest.MonkeyPa
     assert session.heap(session.LARGE_RECORDS) == "3g"
 
 
+@pytest.mark.parametrize(("records", "files"), [(0, 1), (999_999, 1), (5_000_000, 10), (10**9, 16)])
+def test_tables_of_large_logs_are_written_by_several_tasks(records: int, files: int) -> None:
+    assert session.files_of(records, 4) == files
+
+
 def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(tmp_path: Path) -> None:
     ended = run(unreadable(tmp_path), "--json")
     assert ended.exit_code == 2

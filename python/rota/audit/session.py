@@ -28,6 +28,7 @@ INSTALL_JAVA = (
     " brew install openjdk@17, or set JAVA_HOME"
 )
 SHUFFLE_PARTITIONS_PER_CORE = 2
+FILES_PER_CORE = 4
 # A task sorts what it has of them in memory.
 SHUFFLE_PARTITION_RECORDS = 500_000
 SMALL_RECORDS = 100_000
@@ -107,6 +108,11 @@ def is_small(records: int) -> bool:
 def heap(records: int) -> str:
     """Of Java for logs of so many records, unless the environment says another."""
     return os.environ.get(HEAP_VARIABLE) or (SMALL_HEAP if records < LARGE_RECORDS else LARGE_HEAP)
+
+
+def files_of(records: int, cores: int) -> int:
+    """How many files a table of logs with so many records is written as: each is written by one task."""
+    return max(1, min(FILES_PER_CORE * cores, records // SHUFFLE_PARTITION_RECORDS))
 
 
 def fit(spark: SparkSession, records: int) -> None:

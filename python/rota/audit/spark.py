@@ -17,7 +17,7 @@ from rota.audit.engines import Partitions, Result, Say, Task, run
 from rota.audit.hadoop import Site
 from rota.audit.remote import BYTES_A_RECORD, RemotePartition, in_order, results_of, rows_at
 from rota.audit.rows import SPARK_SCHEMA, rows_of
-from rota.audit.session import fit
+from rota.audit.session import FILES_PER_CORE, files_of, fit
 from rota.audit.stores import Format, Store, check_place, store_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ CAUSE_COLUMNS = (
     "log string, `group` string, offset bigint, generation int, cause string, member string, reason string,"
     " began_ms bigint"
 )
-FILES_PER_CORE = 4
 POLL_S = 1.0
 
 Batches = Iterator[pa.RecordBatch]
@@ -226,6 +225,7 @@ def _write_tables(
     with store.fitting():
         try:
             views.define(spark, wanted.output)
-            tables.write(spark, wanted.output, store, found.verdicts, found.coverage, engine.causes())
+            files = files_of(logs.records, spark.sparkContext.defaultParallelism)
+            tables.write(spark, wanted.output, store, found.verdicts, found.coverage, engine.causes(), files)
         finally:
             views.forget(wanted.output)

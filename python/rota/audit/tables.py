@@ -83,8 +83,9 @@ def write(
     verdicts: list[Verdict],
     coverage: list[Line],
     causes: DataFrame,
+    files: int = 1,
 ) -> None:
-    """Write the tables beside `events`; each stays a view of its name."""
+    """Write the tables beside `events`, each as at most so many files for each day; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
     spark.sql(
@@ -95,7 +96,7 @@ def write(
     causes.coalesce(1).write.mode("overwrite").parquet(kept)
     spark.read.parquet(kept).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():
-        store.replace(name, spark.sql(sql).coalesce(1)).createOrReplaceTempView(name)
+        store.replace(name, spark.sql(sql).coalesce(files)).createOrReplaceTempView(name)
     store.replace("verdicts", verdict_rows(spark, verdicts).coalesce(1))
     store.replace("coverage", spark.createDataFrame(coverage, COVERAGE).coalesce(1))
 
