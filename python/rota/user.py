@@ -48,13 +48,16 @@ def add(file: UsersFile, name: Name, password_file: PasswordFile = None, as_json
       rota user add users ana --password-file ana.password
     """
     file_to_replace(file)
-    kept = [line for line in lines_of(file, must_exist=False) if user_of(line) != name]
+    before = lines_of(file, must_exist=False)
+    kept = [line for line in before if user_of(line) != name]
     try:
         lines = _rota.user_lines(name, password_of(name, password_file))
     except ValueError as error:
         fail(MISUSED, str(error))
     replace(file, [*kept, *lines])
-    say({"added": name, "file": str(file)}, f"added {name} to {file}", as_json=as_json)
+    is_new = len(kept) == len(before)
+    done = f"added {name} to {file}" if is_new else f"changed the password of {name} in {file}"
+    say({"added" if is_new else "changed": name, "file": str(file)}, done, as_json=as_json)
 
 
 @app.command("list")

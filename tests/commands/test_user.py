@@ -56,6 +56,16 @@ def test_a_user_is_changed_listed_and_removed(file: Path, tmp_path: Path) -> Non
         assert list(AdminClient(config).list_topics(timeout=30).topics) == ["__consumer_offsets"]
 
 
+def test_a_new_password_is_not_called_a_new_user(file: Path) -> None:
+    told = [user("add", str(file), name, typed="x\n").stdout for name in ("ana", "bob")]
+    assert told == [f"changed the password of ana in {file}\n", f"added bob to {file}\n"]
+    told = [user("add", str(file), name, "--json", typed="x\n").stdout for name in ("ana", "eve")]
+    assert [json.loads(line) for line in told] == [
+        {"changed": "ana", "file": str(file)},
+        {"added": "eve", "file": str(file)},
+    ]
+
+
 def test_the_mode_of_a_file_and_a_link_to_it_stay(file: Path, tmp_path: Path) -> None:
     file.chmod(0o640)
     link = tmp_path / "link"
