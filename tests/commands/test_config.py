@@ -253,14 +253,62 @@ def test_a_token_of_a_file_needs_its_listener_and_one_of_the_environment_does_no
         assert told(**{variable_of(name): "x"})[name] == ("(hidden)", f"environment {variable_of(name)}")
 
 
+@pytest.mark.parametrize(
+    ("words", "one", "other", "port"),
+    [
+        ("--listen 127.0.0.1:9392 --http :9392", "--listen is `127.0.0.1:9392`", "--http is `:9392`", 9392),
+        ("--listen :0 --control :9645 --http :9645", "--http is `:9645`", "--control is `:9645`", 9645),
+        ("--listen :9390 --nodes 3 --http localhost:9392", "--listen is `:9390`", "--http is `localhost:9392`", 9392),
+        (
+            "--listen PLAINTEXT://0.0.0.0:9392 --control http://127.0.0.1:9392",
+            "--listen is `PLAINTEXT://0.0.0.0:9392`",
+            "--control is `http://127.0.0.1:9392`",
+            9392,
+        ),
+        (
+            "--set listeners=PLAINTEXT://:9392 --http 127.0.0.1:9392",
+            "`listeners` has `:9392`",
+            "--http is `127.0.0.1:9392`",
+            9392,
+        ),
+        (
+            "--listen PLAINTEXT://[::]:9392 --http :9392",
+            "--listen is `PLAINTEXT://[::]:9392`",
+            "--http is `:9392`",
+            9392,
+        ),
+    ],
+)
+def test_one_port_is_not_given_to_two_options(words: str, one: str, other: str, port: int) -> None:
+    for command in ("config show", "serve"):
+        ended = CliRunner().invoke(app, [*command.split(), *words.split()])
+        said = f"rota: {one}, and {other}: both would take port {port}, give each a port of its own\n"
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--listen :0 --http :0 --control :0",
+        "--listen 127.0.0.1:9392 --http 127.0.0.2:9392",
+        "--listen 127.0.0.1:9392 --http [::1]:9392",
+        "--listen :9390 --nodes 2 --http :9392",
+    ],
+)
+def test_ports_that_differ_or_are_on_other_addresses_are_no_mistake(words: str) -> None:
+    code, _, err = show(*words.split())
+    assert (code, err) == (0, "")
+
+
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(
     "words",
     [
         "--listen 0.0.0.0:PORT --advertise kafka.test:9093 --tls-cert both.pem",
         f"--set listeners=A://127.0.0.1:PORT,B://0.0.0.0:0 --set {TWO} {SECURED}",
-        "--http :PORT --control :PORT --virtual-clock",
-        "--set ssl.keystore.location=both.pem --set listeners=PLAINTEXT://:PORT --http https://127.0.0.1:PORT",
+        "--http :PORT --virtual-clock --control :0",
+        "--control :PORT",
+        "--set ssl.keystore.location=both.pem --set listeners=PLAINTEXT://:PORT --http https://127.0.0.1:0",
         f"--sasl OAUTHBEARER --set {KEYS}=http://127.0.0.1:PORT/keys",
         "--engine etcd://127.0.0.1:PORT/rota --node-id 1 --data data",
         "--data data --journal-dir journal --nodes 3",

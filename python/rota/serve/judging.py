@@ -7,9 +7,8 @@ from typing import Any
 
 from rota.addresses import split
 from rota.exits import FAILED, fail
-from rota.serve.start import LISTENERS, Start, refusals
+from rota.serve.start import Start, refusals
 from rota.server import Server
-from rota.server_arguments import addresses_in
 
 
 class Rehearsal(Server):
@@ -27,16 +26,9 @@ def judge(start: Start) -> dict[str, str]:
     start.control()
     with refusals(start.told.blame):
         settings = Rehearsal(**start.arguments())._config.check()
-    for address in listened_on(start):
+    for address in start.listened_on:
         check_host(address)
     return settings
-
-
-def listened_on(start: Start) -> list[str]:
-    """HOST:PORT of every address that clients of Kafka's protocol connect to."""
-    if not start.told.has(LISTENERS):
-        return [start.listen.rpartition("://")[2]]
-    return addresses_in({LISTENERS: start.told.written()[LISTENERS]})
 
 
 def check_host(address: str) -> None:

@@ -17,6 +17,7 @@ from rota.clock import VirtualClock
 from rota.cluster.access import ACCESS, ATTEMPT_MS, PEER_ACCESS, access_of, check_scheme, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
 from rota.exits import FAILED, MISUSED, UNREACHABLE, fail
+from rota.serve.apart import Wanted, check_apart
 from rota.server import KEYS_URL
 from rota.server_arguments import LISTEN, addresses_in
 
@@ -44,6 +45,21 @@ def addresses(told: Resolved) -> tuple[str, str | None]:
         listen_address(told.called("listen"), told["listen"]),
         None if advertise is None else address(told.called("advertise"), advertise, 1),
     )
+
+
+def listened_on(told: Resolved, listen: str) -> list[str]:
+    """HOST:PORT of every listener of Kafka's protocol, as it was given."""
+    if not told.has(LISTENERS):
+        return [listen.rpartition("://")[2]]
+    return addresses_in({LISTENERS: told.written()[LISTENERS]})
+
+
+def ports_of_clients(told: Resolved, listen: str) -> list[Wanted]:
+    """The ports of every listener of Kafka's protocol."""
+    nodes = told["nodes"]
+    if not told.has(LISTENERS):
+        return [Wanted.of(f"{told.called('listen')} is `{told['listen']}`", listen, nodes)]
+    return [Wanted.of(f"`{LISTENERS}` has `{address}`", address, nodes) for address in listened_on(told, listen)]
 
 
 def tls_of(told: Resolved) -> Tls | None:
@@ -234,8 +250,15 @@ class Start(NamedTuple):
         if told["virtual_clock"] and told["control"] is None:
             fail(MISUSED, f"{told.called('virtual_clock')} needs --control: nothing else could move the clock")
         control = None if told["control"] is None else web_address(told.called("control"), told["control"], 0)
-        access = users_of(told) | acls_of(told) | http_of(told) | engine_of(told)
+        http = http_of(told)
+        check_apart(told, ports_of_clients(told, listen), {"http": http.get("http"), "control": control})
+        access = users_of(told) | acls_of(told) | http | engine_of(told)
         return Start(told, listen, advertise, tls_of(told), access, control)
+
+    @property
+    def listened_on(self) -> list[str]:
+        """HOST:PORT of every listener of Kafka's protocol, as it was given."""
+        return listened_on(self.told, self.listen)
 
     @property
     def data(self) -> Path | None:
