@@ -8,6 +8,8 @@ LOOPBACK = "127.0.0.1"
 KAFKA_PORT, HTTP_PORT = 9092, 9644
 """The ports of examples: of clients of Kafka, and of --http."""
 HTTP, HTTPS = "http://", "https://"
+WILDCARDS = ("0.0.0.0", "[::]")
+"""Hosts that stand for all addresses of the machine."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -43,6 +45,15 @@ def address(option: str, text: str, lowest_port: int) -> str:
         return parsed(text, lowest_port)
     except ValueError as error:
         fail(MISUSED, f"{option} is `{text}`: {error}")
+
+
+def check_reachable(address: str) -> None:
+    """Raise ValueError, which says what to give instead, if no client can connect to HOST:PORT."""
+    host = address.rpartition(":")[0]
+    if host in WILDCARDS:
+        raise ValueError(
+            f"clients cannot connect to {host}, which stands for all addresses: give a host name or address"
+        )
 
 
 def listen_parsed(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota import _rota
+from rota.addresses import check_reachable
 from rota.arguments import whole
 from rota.clock import VirtualClock
 from rota.cluster import EngineAccess, PeerAccess
@@ -55,7 +56,8 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_types(given: Mapping[str, Any]) -> None:
-    """Raise TypeError for the first argument of a wrong type, with its name and value."""
+    """Raise TypeError for the first argument of a wrong type, with its name and value. Raise ValueError for an address
+    to advertise that no client reaches."""
     # The server says how many nodes there can be.
     whole(given["nodes"], "nodes", 1, wanted="give 1 to 1000")
     for name, (kinds, wanted) in KINDS.items():
@@ -63,6 +65,11 @@ def check_types(given: Mapping[str, Any]) -> None:
         # No text of `bytes` is meant for any of them, though `bytes` is a sequence.
         if not isinstance(value, kinds) or isinstance(value, bytes | bytearray):
             raise TypeError(f"{name} is {value!r}: {wanted}")
+    advertise = given["advertise"]
+    try:
+        check_reachable(advertise or "")
+    except ValueError as error:
+        raise ValueError(f"advertise is {advertise!r}: {error}") from None
 
 
 def settings_as_texts(settings: Mapping[str, Setting] | None, listen: str) -> dict[str, str]:

@@ -194,6 +194,8 @@ KEYS = "sasl.oauthbearer.jwks.endpoint.url"
         "--set super.users=User:admin",
         "--set authorizer.class.name=mine",
         "--listen 0.0.0.0:PORT",
+        "--listen PLAINTEXT://0.0.0.0:PORT --advertise 0.0.0.0:PORT",
+        "--advertise [::]:PORT",
         "--listen :65535 --nodes 2",
         "--set listeners=A://127.0.0.1:65535 --set listener.security.protocol.map=A:PLAINTEXT --nodes 2",
         "--set listeners=A://127.0.0.1:PORT",

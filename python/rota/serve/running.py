@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rota
-from rota.addresses import HTTPS
+from rota.addresses import HTTPS, WILDCARDS
 from rota.config.sources import Resolved
 from rota.exits import FAILED, complain, fail
 from rota.reporting import Report
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 IN_MEMORY = "in memory: nothing survives a restart"
 SHARED = "groups in the engine, topics in memory"
-WILDCARDS = ("0.0.0.0", "[::]")
 EVERYWHERE = (
     "it listens on all addresses, and sends each client to the address at which that client connected; "
     "if clients cannot use that, as behind a port mapping, give --advertise HOST:PORT"

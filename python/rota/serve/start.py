@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rota
 from rota import _rota
-from rota.addresses import HTTPS, address, listen_address, web_address
+from rota.addresses import HTTPS, address, check_reachable, listen_address, web_address
 from rota.clock import VirtualClock
 from rota.cluster.access import ACCESS, ATTEMPT_MS, PEER_ACCESS, access_of, check_scheme, peer_access_of
 from rota.config.sources import DEFAULT, Resolved
@@ -41,10 +41,18 @@ def addresses(told: Resolved) -> tuple[str, str | None]:
         if told.options["listen"].source != DEFAULT:
             fail(MISUSED, f"{told.called('listen')} and the setting `listeners` are both given: give one of them")
         return LISTEN, advertise
-    return (
-        listen_address(told.called("listen"), told["listen"]),
-        None if advertise is None else address(told.called("advertise"), advertise, 1),
-    )
+    listen = listen_address(told.called("listen"), told["listen"])
+    return listen, None if advertise is None else advertised(told.called("advertise"), advertise)
+
+
+def advertised(called: str, text: str) -> str:
+    """The address of --advertise; ends the command if no client can connect to it."""
+    found = address(called, text, 1)
+    try:
+        check_reachable(found)
+    except ValueError as error:
+        fail(MISUSED, f"{called} is `{text}`: {error}")
+    return found
 
 
 def listened_on(told: Resolved, listen: str) -> list[str]:
