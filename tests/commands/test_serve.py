@@ -90,8 +90,10 @@ def test_a_server_on_all_addresses_says_what_clients_are_given_and_how_to_change
         assert process.stderr is not None
         told = process.stderr.readline()
         assert port_in(first_line) > 0
-    assert told.startswith("rota: it listens on all addresses, and sends each client to the address at which")
-    assert told.endswith("give --advertise HOST:PORT\n")
+    assert told == (
+        "rota: --listen is 0.0.0.0 and --advertise is not given: each client is sent to the address it connected to. "
+        "Behind NAT or a port mapping, give --advertise HOST:PORT\n"
+    )
     with serving() as (process, _):
         process.terminate()
         assert process.communicate(timeout=WITHIN_S)[1] == ""

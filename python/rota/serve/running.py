@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 IN_MEMORY = "in memory: nothing survives a restart"
 SHARED = "groups in the engine, topics in memory"
 EVERYWHERE = (
-    "it listens on all addresses, and sends each client to the address at which that client connected; "
-    "if clients cannot use that, as behind a port mapping, give --advertise HOST:PORT"
+    "{listen} is {host} and --advertise is not given: each client is sent to the address it connected to. "
+    "Behind NAT or a port mapping, give --advertise HOST:PORT"
 )
 
 
@@ -130,7 +130,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     control = controlled(server, shown)
     host = start.listen.rpartition("://")[2].rpartition(":")[0]
     if start.advertise is None and not told.has(LISTENERS) and host in WILDCARDS:
-        complain(EVERYWHERE)
+        complain(EVERYWHERE.format(listen=told.called("listen"), host=host))
     unnamed = server.unnamed_host()
     if unnamed is not None:
         complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")
