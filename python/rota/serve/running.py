@@ -82,6 +82,17 @@ def listed(endpoints: dict[str, Endpoint]) -> dict[str, dict[str, str]]:
     }
 
 
+def as_given(endpoint: Endpoint, address: str) -> str:
+    """HOST:PORT of every node of a listener, with the host of the address that was given.
+
+    The server knows its nodes as this machine reaches them: 127.0.0.1 where it listens on all addresses.
+    """
+    host = address.rpartition(":")[0] or "0.0.0.0"
+    if host not in WILDCARDS:
+        return endpoint.bootstrap_servers
+    return ",".join(f"{host}:{one.rpartition(':')[2]}" for one in endpoint.nodes.values())
+
+
 def say_ready(server: Server, start: Start, control: str | None, *, as_json: bool) -> None:
     """The first line, and the advertised address if it differs."""
     advertise, where = start.advertise, kept(server, start.data, start.told["durability"])
@@ -103,9 +114,11 @@ def say_ready(server: Server, start: Start, control: str | None, *, as_json: boo
         names = [name for name, has in protection if has]
         enumerated = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
         with_tls = f" with {enumerated}" if names else ""
-        say(f"rota {rota.__version__} ready on {server.bootstrap_servers}{with_tls} ({where})")
-        for endpoint in list(server.listeners().values())[1:]:
-            say(f"also on {endpoint.bootstrap_servers}: {endpoint.name} ({endpoint.security_protocol})")
+        endpoints = list(server.listeners().values())
+        first, *others = map(as_given, endpoints, start.listened_on)
+        say(f"rota {rota.__version__} ready on {first}{with_tls} ({where})")
+        for endpoint, listened in zip(endpoints[1:], others, strict=True):
+            say(f"also on {listened}: {endpoint.name} ({endpoint.security_protocol})")
     if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
