@@ -212,8 +212,12 @@ def test_an_alteration_of_anything_but_one_group_is_refused(address: Address) ->
     assert alter(address, GROUP, "g", (SESSION, SET, "50000"), (SESSION, SET, "51000")) == [
         (INVALID_REQUEST, "Error due to duplicate config keys")
     ]
-    ((error, message),) = alter(address, TOPIC, "orders", ("retention.ms", SET, "1"))
-    assert (error, "cannot be changed while the server runs" in (message or "")) == (INVALID_REQUEST, True)
+    for resource, name, reason in (
+        (TOPIC, "orders", "topic settings cannot be changed after the topic was created"),
+        (BROKER, "1", "broker settings cannot be changed while the server runs"),
+    ):
+        refused = alter(address, resource, name, ("retention.ms", SET, "1"))
+        assert refused == [(INVALID_REQUEST, f"{reason}; only settings of groups can")]
     assert alter(address, GROUP, "g", (SESSION, SET, "50000"), only_validate=True) == [(NONE, None)]
     assert describe(address, GROUP, "g")[2][SESSION].source == DEFAULT_CONFIG
 

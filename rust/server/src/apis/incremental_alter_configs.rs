@@ -33,6 +33,8 @@ const RESOURCES_MAX: usize = 5_000;
 /// On a cluster each change waits for the engine. A request does not keep the node from others for longer.
 const ENGINE_WITHIN: Duration = Duration::from_secs(2);
 
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
 const GROUP: i8 = 32;
 
 const SET: i8 = 0;
@@ -116,10 +118,12 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
 /// Checks what does not depend on the settings of the resource.
 fn check_resource(node: &Node, resource: &AlterConfigsResource) -> Result<(), Refused> {
     if resource.resource_type != GROUP {
-        return Err(invalid_request(format!(
-            "settings of resources of type {} cannot be changed while the server runs; only those of groups ({GROUP}) can",
-            resource.resource_type
-        )));
+        let fixed = match resource.resource_type {
+            TOPIC => "topic settings cannot be changed after the topic was created".to_owned(),
+            BROKER => "broker settings cannot be changed while the server runs".to_owned(),
+            other => format!("settings of resources of type {other} cannot be changed"),
+        };
+        return Err(invalid_request(format!("{fixed}; only settings of groups can")));
     }
     if resource.resource_name.is_empty() {
         return Err(invalid_request("Default group resources are not allowed."));
