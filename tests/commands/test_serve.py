@@ -220,8 +220,11 @@ def test_a_server_with_tls_says_so_and_what_a_client_without_it_has_to_change(tm
         (("--set", "authorizer.class.name=a.B"), "`authorizer.class.name` is `a.B`, expected `org.apache.kafka"),
         (("--set", "ssl.principal.mapping.rules=RULE:"), "the pattern has no end"),
         (("--users", "/dev/null", "--sasl", "GSSAPI"), "no SASL mechanism `GSSAPI`"),
-        (("--tls-cert", "missing.pem"), "cannot read `missing.pem`"),
+        (("--tls-cert", "missing.pem"), "rota: --tls-cert: cannot read `missing.pem`: No such file"),
+        (("--tls-cert", "missing.pem", "--tls-key", "missing.key"), "rota: --tls-cert: cannot read `missing.pem`"),
         (("--set", "ssl.keystore.location=missing.pem"), "cannot read `missing.pem`"),
+        (("--listen", "SSL://:0"), "--listen names SSL, which needs a certificate: give --tls-cert"),
+        (("--listen", "SASL_PLAINTEXT://:0"), "--listen names SASL_PLAINTEXT, which needs users: give --users"),
         (("--set", "ssl.client.auth=required"), "`ssl.client.auth` and `ssl.truststore.*` need TLS"),
         (("--tls-cert", "a.pem", "--set", "ssl.keystore.location=b.pem"), "the server's certificate is given twice"),
     ],
@@ -232,6 +235,20 @@ def test_wrong_certificates_end_the_command_with_one_line(arguments: tuple[str, 
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_certificate_without_its_key_is_answered_with_the_option_for_the_key(tmp_path: Path) -> None:
+    issued = rota.Authority().issue("localhost")
+    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
+    cert.write_text(issued.certificate)
+    key.write_text(rota.Authority().issue("localhost").key)
+    for command in ("serve", "config show"):
+        done = run(*command.split(), "--tls-cert", str(cert))
+        says = f"rota: --tls-cert is `{cert}`: it has a certificate and no private key: give --tls-key FILE, too\n"
+        assert (done.returncode, done.stderr) == (2, says)
+    done = run("serve", "--tls-cert", str(cert), "--tls-key", str(key))
+    says = f"rota: --tls-cert and --tls-key: the private key in `{key}` does not belong to the first certificate in "
+    assert (done.returncode, done.stderr.startswith(says)) == (2, True)
 
 
 def test_an_address_in_use_is_a_failure_and_says_which() -> None:

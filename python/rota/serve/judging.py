@@ -24,7 +24,7 @@ def judge(start: Start) -> dict[str, str]:
     Returns every setting by its Kafka name, as the server would run with it.
     """
     start.control()
-    with refusals(start.told.blame):
+    with refusals(start.blame):
         settings = Rehearsal(**start.arguments())._config.check()
     for address in start.listened_on:
         check_host(address)

@@ -31,7 +31,7 @@ EVERYWHERE = (
 
 def started(start: Start, trace: Sink | None) -> Server:
     """A running server, or the reason why not as one line on stderr."""
-    with refusals(start.told.blame):
+    with refusals(start.blame):
         try:
             return Server(trace=trace, **start.arguments())
         except OSError as error:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rota.security import Tls
 
 LISTENERS = "listeners"
+TLS_FILES = ("tls_cert", "tls_key", "tls_client_ca")
 PORT_MAX = 65_535
 UNMADE = {
     errno.EACCES: "make it for this user, or give another directory",
@@ -78,11 +79,23 @@ def tls_of(told: Resolved) -> Tls | None:
             if told[name] is not None:
                 fail(MISUSED, f"{told.called(name)} needs --tls-cert: give the server's certificate, too")
         return None
+    if key is None and lacks_key(Path(cert)):
+        what = "it has a certificate and no private key: give --tls-key FILE, too"
+        fail(MISUSED, f"{told.called('tls_cert')} is `{cert}`: {what}")
     from rota.security import Tls
 
     tls = Tls(cert, key or cert, client_ca)
     tls.is_shared = (told["control"] or "").startswith(HTTPS)
     return tls
+
+
+def lacks_key(cert: Path) -> bool:
+    """Whether a file has a certificate only. What else may be wrong with it, the server says."""
+    try:
+        content = cert.read_bytes()
+    except OSError:
+        return False
+    return b"-----BEGIN CERTIFICATE-----" in content and b"PRIVATE KEY-----" not in content
 
 
 def http_of(told: Resolved) -> dict[str, Any]:
@@ -289,6 +302,12 @@ class Start(NamedTuple):
             **{name: told[name] for name in kept},
             **self.access,
         }
+
+    def blame(self, message: str) -> str:
+        """An error of the server's, with the options whose files it names, and the sources of settings."""
+        told = self.told
+        named = [told.called(name) for name in TLS_FILES if told[name] is not None and f"`{told[name]}`" in message]
+        return told.blame(f"{' and '.join(named)}: {message}" if named else message)
 
     def check_writable(self, error: OSError) -> None:
         """End the command with what to do if --data could not be opened: it cannot be made, or not be written into."""

@@ -64,7 +64,8 @@ impl SecurityProtocol {
         matches!(self, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl)
     }
 
-    fn named(name: &str) -> Option<SecurityProtocol> {
+    /// Returns the protocol with this name, in any case; `None` if there is none.
+    pub fn named(name: &str) -> Option<SecurityProtocol> {
         let known = |(known, _): &&(&str, SecurityProtocol)| name.trim().eq_ignore_ascii_case(known);
         SecurityProtocol::NAMES.iter().find(known).map(|(_, protocol)| *protocol)
     }

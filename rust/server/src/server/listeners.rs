@@ -116,6 +116,16 @@ fn from_listen(config: &ServerConfig, protocol: SecurityProtocol) -> Result<Endp
     let name = protocol.name();
     match named {
         Some(named) if !named.eq_ignore_ascii_case(name) => {
+            let wanted = SecurityProtocol::named(named);
+            if wanted.is_some_and(SecurityProtocol::has_tls) && !protocol.has_tls() {
+                return conflict(format!("--listen names {named}, which needs a certificate: give --tls-cert"));
+            }
+            if wanted.is_some_and(SecurityProtocol::has_sasl) && !protocol.has_sasl() {
+                return conflict(format!(
+                    "--listen names {named}, which needs users: give --users, a file that `rota user add` writes, or \
+                     --sasl OAUTHBEARER"
+                ));
+            }
             return conflict(format!(
                 "--listen names {named}, but with this certificate and these users the listener is {name}: give \
                  {name}://{address}, or add or remove --tls-cert and --users"
