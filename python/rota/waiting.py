@@ -28,6 +28,8 @@ NEVER_MS = 2**64 - 1
 #: Waits that only time ends, with what ends them.
 FOR_TIME = {"InitialDelay": "its initial delay", "Target": "its assignment interval"}
 
+NOT_POLLED = "; kafka-python and Java join only while they are polled: in Python pass poll=lambda: consumer.poll(50)"
+
 Look: TypeAlias = tuple[_rota.Explanation, _rota.Projection | _rota.ConsumerView, list[tuple[str, str]]]
 
 
@@ -50,6 +52,7 @@ class StableWait:
         self._deadline = time.monotonic() + timeout
         self._seen = server.wait_for_change(0, 0)
         self._stuck_since: tuple[str, float] | None = None
+        self._hint = ""
 
     def look(self) -> _rota.Explanation | None:
         """What the group is doing once it is as it should be; None until then."""
@@ -69,6 +72,7 @@ class StableWait:
 
     def until_reached(self, poll: Callable[[], object] | None) -> _rota.Explanation:
         """Wait; `poll` is called again and again meanwhile."""
+        self._hint = NOT_POLLED if poll is None else ""
         while (reached := self.look()) is None:
             if poll is None:
                 self.pause()
@@ -113,7 +117,8 @@ class StableWait:
         if look is None:
             groups = self._server.groups()
             known = ", ".join(f"`{group}`" for group in groups[:5]) if groups else "none"
-            return f"there is no such group; the groups are: {known}" + (", ..." if len(groups) > 5 else "")
+            more = ", ..." if len(groups) > 5 else ""
+            return f"there is no such group; the groups are: {known}{more}{self._hint}"
         explanation, projection, _ = look
         reason = f"it has {counted(len(projection.members), 'member')}; {explanation}"
         if self._is_virtual and explanation.waiting:

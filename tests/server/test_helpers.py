@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,17 @@ def test_a_wait_in_vain_says_which_groups_there_are(server: rota.Server) -> None
         server.wait_until_stable(GROUP)
         with pytest.raises(TimeoutError, match=r"there is no such group; the groups are: `shipping`"):
             server.wait_until_stable("shopping", timeout=0)
+
+
+async def test_a_wait_without_poll_for_a_group_that_is_not_there_says_who_has_to_be_polled(server: rota.Server) -> None:
+    """A client of this thread that joins only while it is polled never joins during such a wait."""
+    hint = "kafka-python and Java join only while they are polled: in Python pass poll=lambda: consumer.poll(50)"
+    with pytest.raises(TimeoutError, match=re.escape(hint)):
+        server.wait_until_stable("shopping", timeout=0)
+    with pytest.raises(TimeoutError, match=r"the groups are: none$"):
+        server.wait_until_stable("shopping", timeout=0, poll=lambda: None)
+    with pytest.raises(TimeoutError, match=r"the groups are: none$"):
+        await server.wait_until_stable_async("shopping", timeout=0)
 
 
 def test_a_wait_in_vain_says_why_the_group_is_not_stable() -> None:
