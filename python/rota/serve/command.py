@@ -209,7 +209,8 @@ TtlMs = Annotated[
         min=TTL_MS_MIN,
         max=TTL_MS_MAX,
         metavar="MS",
-        help="With --engine: after so long a silence others take this server's groups over. The same for all servers.",
+        help="With --engine: others take over this server's groups after MS without a sign of life."
+        " The same for all servers.",
     ),
 ]
 ConfigFile = Annotated[
