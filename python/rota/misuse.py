@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import typer
-
-from rota._rota import nearest
 
 # Typer brings its own copy of click, or imports it: its public exceptions lead to the class of both.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 PATHS = frozenset(("DIR", "FILE", "PATH...", "SRC", "DST"))
 """What values are called that are paths: those may have any bytes, and no path is empty."""
+LIKENESS_MIN = 0.8
+"""How alike a word and a name are, by difflib, for the name to be what was meant: `lisen` and `listen`, not `lag` and
+`log`."""
+MEANT = {
+    **dict.fromkeys(("lag", "offsets"), "`rota groups describe GROUP` shows the offsets and the lag of a group"),
+    **dict.fromkeys(
+        ("consumers", "consumer-groups", "kafka-consumer-groups", "kafka-consumer-groups.sh"),
+        "`rota groups` has the commands of Kafka's tool",
+    ),
+    **dict.fromkeys(
+        ("topic", "topics", "kafka-topics", "kafka-topics.sh"),
+        "create topics with any Kafka client; docs/operating.md has an example",
+    ),
+    "status": "`rota top` shows all groups of a server, and `rota why GROUP` explains one",
+    "stop": "Ctrl-C or SIGTERM ends `rota serve`",
+    **dict.fromkeys(("start", "run", "server", "broker"), "`rota serve` runs a server"),
+    **dict.fromkeys(("acl", "acls"), "Kafka's kafka-acls.sh changes ACLs; docs/security.md describes them"),
+    "version": "`rota --version` prints it",
+    "help": "`rota -h` lists the commands",
+}
+"""What to do instead, by the words that newcomers try as commands of `rota`."""
+OPTIONS_MEANT = {
+    "--partitions": "give --set num.partitions=N",
+    "--port": "give --listen :PORT",
+    "--host": "give --listen HOST:PORT",
+    "--verbose": "give --log-format text for events, or --trace for requests",
+}
+"""The same for options of `rota serve`."""
 NUMBERS = {int: "a whole number", list[int]: "a whole number", float: "a number"}
 
 
@@ -24,11 +51,10 @@ def line(error: Any) -> str:
     if kind == "MissingParameter":
         return f"{_named(error.param)} is missing; {known}"
     if kind == "NoSuchOption":
-        near = " or ".join(name for name in error.possibilities or () if name != "--help")
-        if hint := _of_commands(error):
-            return f"there is no option {error.option_name}{hint}"
-        return f"there is no option {error.option_name}" + (f": did you mean {near}?" if near else f"; {known}")
+        return f"there is no option {error.option_name}{_of_commands(error) or _of_options(error) or f'; {known}'}"
     said = _plain(error.message)
+    if unknown := re.fullmatch(r"no such command `(.*?)`(: .*)?", said, re.DOTALL):
+        return f"no such command `{unknown[1]}`{_of_names(error, unknown[1]) or f'; {known}'}"
     if extra := re.fullmatch(r"got unexpected extra arguments? \((.*)\)", said.replace("(s)", "")):
         return f"unexpected argument `{extra[1]}`; {known}"
     if isinstance(error, typer.BadParameter) and error.param is not None:
@@ -58,8 +84,46 @@ def _of_commands(error: Any) -> str:
     with_it = [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
     if with_it:
         return behind(path, with_it[0] if len(with_it) == 1 else "COMMAND", option)
-    found = nearest(option.lstrip("-"), list(commands))
+    found = near(option.lstrip("-"), commands)
     return "" if found is None else f": did you mean the command `{path} {found}`?"
+
+
+def _of_options(error: Any) -> str:
+    """What to give instead of an option that a command does not have: another option, or an argument."""
+    if error.ctx is None:
+        return ""
+    name, parameters = error.option_name, error.ctx.command.params
+    if error.ctx.command.name == "serve" and name in OPTIONS_MEANT:
+        return f": {OPTIONS_MEANT[name]}"
+    if any(each.param_type_name == "argument" and _named(each).lower() == name.lstrip("-") for each in parameters):
+        return f": give the value by itself, as in `{error.ctx.command_path} {name.lstrip('-').upper()}`"
+    options = {option.lstrip("-"): option for each in parameters for option in (*each.opts, *each.secondary_opts)}
+    found = near(name.lstrip("-"), options)
+    return "" if found is None else f": did you mean {options[found]}?"
+
+
+def _of_names(error: Any, word: str) -> str:
+    """What to give instead of a command that a group does not have."""
+    if error.ctx is None:
+        return ""
+    if error.ctx.parent is None and word in MEANT:
+        return f": {MEANT[word]}"
+    found = near(word, error.ctx.command.commands)
+    return "" if found is None else f": did you mean `{found}`?"
+
+
+def near(word: str, names: Iterable[str]) -> str | None:
+    """The name that a word is the beginning of, or is most like; None if none is close enough to be meant."""
+    # Only a mistake needs it.
+    import difflib
+
+    known = list(names)
+    # One letter is the beginning of anything.
+    longer = [name for name in known if len(word) > 1 and name.startswith(word)]
+    if len(longer) == 1:
+        return longer[0]
+    found = difflib.get_close_matches(word, known, n=1, cutoff=LIKENESS_MIN)
+    return found[0] if found else None
 
 
 def _commands_help(error: Any) -> str:
