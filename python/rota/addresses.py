@@ -61,6 +61,8 @@ def listen_parsed(text: str) -> str:
 
     Raises ValueError.
     """
+    if "," in text:
+        raise ValueError("give one address, or use the setting `listeners`")
     protocol, separator, rest = text.partition("://")
     if not separator:
         return parsed(text, 0)

@@ -150,6 +150,13 @@ def test_the_file_that_is_packaged_is_one_that_a_server_takes() -> None:
     assert told("--config", ROOT / "packaging/rota.toml")["data"][0] == "/var/lib/rota"
 
 
+def test_several_addresses_of_listen_are_answered_with_the_setting_for_them() -> None:
+    for given in ("localhost:9392,localhost:9393", "PLAINTEXT://:9392,PLAINTEXT://:9393"):
+        code, out, err = show("--listen", given)
+        says = f"rota: --listen is `{given}`: give one address, or use the setting `listeners`\n"
+        assert (code, out, err) == (2, "", says)
+
+
 def test_no_two_names_are_the_same_variable() -> None:
     names = [*OPTIONS, *kafka_defaults()]
     assert len({variable_of(name) for name in names}) == len(names)
