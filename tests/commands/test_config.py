@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import rota
 from rota._rota import user_lines
 from rota.cli import app
+from rota.config.lacking import INSTEAD
 from rota.config.options import OPTIONS
 from rota.config.sources import kafka_defaults, variable_of
 
@@ -89,6 +91,9 @@ def test_the_file_can_be_named_by_the_environment(file: Path) -> None:
         ("[server]\ngroup.max.size = 1", "[server]: `group.max.size` belongs to the table [kafka]"),
         ("[kafka]\nlisten = 'x'", "[kafka]: `listen` belongs to the table [server]"),
         ("[server]\nfoo = 1", "[server]: unknown setting `foo`; `rota config show` and `rota settings` list them"),
+        ("[kafka]\nlog.dirs = '/tmp/x'", "[kafka]: unknown setting `log.dirs`: rota has --data DIR"),
+        ("[server]\nlisten = 9092", "`listen` is `9092`: give HOST:PORT in quotes"),
+        ("[server]\nhttp = 9644", "`http` is `9644`: give HOST:PORT in quotes"),
         ("nodes = 1", "`nodes` stands outside of the tables [server] and [kafka]"),
         ("[server]\nnodes = 1001", "`nodes` is `1001`: give a whole number from 1 to 1000"),
         ("[server]\nnodes = true", "`nodes` is `true`: give a whole number from 1 to 1000"),
@@ -148,6 +153,44 @@ def test_a_setting_that_another_option_has_to_go_with_is_refused_in_one_line() -
 
 def test_the_file_that_is_packaged_is_one_that_a_server_takes() -> None:
     assert told("--config", ROOT / "packaging/rota.toml")["data"][0] == "/var/lib/rota"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("log.dirs", ": rota has --data DIR; "),
+        ("broker.id", ": rota numbers its nodes from 1; a server of a cluster has --node-id N; "),
+        ("default.replication.factor", ": rota does not replicate partitions; "),
+        ("cleanup.policy", ": it is a setting of topics, and rota does not compact them; "),
+        ("group.max.sise", "; the nearest one is `group.max.size`; "),
+        ("offsets.keep.minutes", "; the nearest one is `offsets.retention.minutes`; "),
+        (
+            "log.cleaner.threads",
+            "; the nearest are `log.retention.bytes`, `log.retention.check.interval.ms`, `log.retention.ms`; ",
+        ),
+    ],
+)
+def test_an_unknown_setting_is_answered_with_what_rota_has_instead(name: str, says: str) -> None:
+    code, out, err = show("--set", f"{name}=1")
+    assert (code, out) == (2, "")
+    assert err == f"rota: unknown setting `{name}`{says}`rota settings` lists the settings\n"
+
+
+def test_what_rota_has_instead_exists_and_the_settings_do_not() -> None:
+    commands: Any = get_command(app)
+    options = {name for parameter in commands.commands["serve"].params for name in parameter.opts}
+    assert not INSTEAD.keys() & kafka_defaults().keys()
+    for said in INSTEAD.values():
+        assert {word for word in said.replace(";", "").split() if word.startswith("--")} <= options
+        assert set(re.findall(r"`([^`]+)`", said)) <= kafka_defaults().keys()
+
+
+def test_a_file_of_kafkas_broker_is_answered_with_how_to_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("broker.id=0\nlisteners=PLAINTEXT://:9092\n")
+    code, out, err = show("--config", path)
+    reason = "rota reads TOML: put the settings into its table [kafka], texts in quotes (docs/operating.md)"
+    assert (code, out, err) == (2, "", f"rota: file {path}: {reason}\n")
 
 
 def test_several_addresses_of_listen_are_answered_with_the_setting_for_them() -> None:

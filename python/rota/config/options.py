@@ -26,6 +26,13 @@ def text(value: Value) -> Value:
     return value
 
 
+def address(value: Value) -> Value:
+    """A text with an address, which is checked where it is used. In TOML a port alone would be a number."""
+    if not isinstance(value, str) or not value:
+        raise UnfitError("HOST:PORT in quotes")
+    return value
+
+
 def truth(value: Value) -> Value:
     """`true` or `false`."""
     found = {"true": True, "false": False}.get(str(value).lower())
@@ -80,8 +87,8 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("listen", "127.0.0.1:9092", text),
-        Option("advertise", None, text),
+        Option("listen", "127.0.0.1:9092", address),
+        Option("advertise", None, address),
         Option("nodes", 1, whole(1, 1_000)),
         Option("tls_cert", None, text),
         Option("tls_key", None, text),
@@ -113,10 +120,10 @@ OPTIONS: dict[str, Option] = {
         Option("node_id", None, whole(0, INT32_MAX)),
         Option("ttl_ms", TTL_MS, whole(TTL_MS_MIN, TTL_MS_MAX)),
         Option("reads", "session", one_of("session", "fenced")),
-        Option("http", None, text),
+        Option("http", None, address),
         Option("http_token", None, text, is_secret=True),
         Option("allow_anonymous_http", False, truth),
-        Option("control", None, text),
+        Option("control", None, address),
         Option("control_token", None, text, is_secret=True),
         Option("virtual_clock", False, truth),
         Option("trace", False, truth),

@@ -59,7 +59,13 @@ class Resolved:
         return {name: written(told.value) for name, told in self.settings.items()}
 
     def blame(self, message: str) -> str:
-        """An error of the server's, with the source of every setting that it names and that no flag gave."""
+        """An error of the server's, with the source of every setting that it names and that no flag gave.
+
+        Names that flags gave are compared with the server's here: a server without mistakes does without it.
+        """
+        stranger = next((name for name in self.settings if name not in kafka_defaults()), None)
+        if stranger is not None:
+            return str(unknown(stranger, kafka_defaults()))
         named = {name: told.source for name, told in self.settings.items() if f"`{name}`" in message}
         sources = [f"`{name}` is from {source}" for name, source in named.items() if not source.startswith("flag")]
         return "; ".join([message, *sources])
@@ -77,11 +83,13 @@ def written(value: Value) -> str:
     return "" if value is None else str(value)
 
 
-def unknown(name: str, known: Iterable[str], source: str) -> ConfigError:
+def unknown(name: str, known: Iterable[str], source: str | None = None) -> ConfigError:
     """The error about a name that does not exist."""
-    found = nearest(name, list(known))
-    hint = "`rota config show` and `rota settings` list them" if found is None else f"the nearest one is `{found}`"
-    return ConfigError(f"{source}: unknown setting `{name}`; {hint}")
+    # Only a mistake needs it.
+    from rota.config.lacking import hint
+
+    said = f"unknown setting `{name}`{hint(name, known)}"
+    return ConfigError(said if source is None else f"{source}: {said}")
 
 
 def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -103,6 +111,8 @@ def read_file(path: Path) -> dict[str, Told]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
+        if path.suffix == ".properties" and not isinstance(error, OSError):
+            reason = "rota reads TOML: put the settings into its table [kafka], texts in quotes (docs/operating.md)"
         raise ConfigError(f"{source}: {reason}") from None
     found: dict[str, Told] = {}
     for table, content in tables.items():
