@@ -16,28 +16,38 @@ import rota
 from rota import misuse
 from rota.exits import MISUSED, complain, on_stderr
 
-# Where each command is, in the order of `rota --help`.
-COMMANDS = {
-    "assign": "rota.assign.command:assign",
-    "conform": "rota.conform.command:conform",
-    "top": "rota.top.command:top",
-    "why": "rota.why.command:why",
-    "simulate": "rota.simulate.command:simulate",
-    "audit": "rota.audit.command:audit",
-    "plant": "rota.audit.plant.command:plant",
-    "state": "rota.audit.state:state",
-    "serve": "rota.serve.command:serve",
-    "settings": "rota.serve.command:settings",
-    "demo": "rota.demo.command:demo",
-    "bench": "rota.bench.command:app",
-    "check": "rota.check.cli:app",
-    "config": "rota.config.command:app",
-    "groups": "rota.groups.cli:app",
-    "cluster": "rota.cluster.command:app",
-    "log": "rota.log:app",
-    "user": "rota.user:app",
+# Where each command is, by what it is for, in the order of `rota --help`.
+SECTIONS = {
+    "Run a server": {
+        "demo": "rota.demo.command:demo",
+        "serve": "rota.serve.command:serve",
+        "config": "rota.config.command:app",
+        "settings": "rota.serve.command:settings",
+        "user": "rota.user:app",
+        "cluster": "rota.cluster.command:app",
+    },
+    "Look at groups and data": {
+        "groups": "rota.groups.cli:app",
+        "top": "rota.top.command:top",
+        "why": "rota.why.command:why",
+        "log": "rota.log:app",
+        "state": "rota.audit.state:state",
+    },
+    "Test and plan": {
+        "assign": "rota.assign.command:assign",
+        "simulate": "rota.simulate.command:simulate",
+        "conform": "rota.conform.command:conform",
+        "bench": "rota.bench.command:app",
+    },
+    "Check": {
+        "audit": "rota.audit.command:audit",
+        "plant": "rota.audit.plant.command:plant",
+        "check": "rota.check.cli:app",
+    },
 }
-
+COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
+CLASSES = {"serve": "rota.serve.sections:ServeCommand"}
+"""Commands with a help of their own."""
 
 JSON_ERRORS = {"groups": "misused", "cluster": "Misused"}
 """Commands whose errors are JSON with --json, and what each calls a wrong command line."""
@@ -54,8 +64,7 @@ class Commands(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            module, _, attribute = COMMANDS[name].partition(":")
-            self._loaded[name] = _command(name, getattr(import_module(module), attribute))
+            self._loaded[name] = _command(name, imported(COMMANDS[name]))
             _complete(self._loaded[name])
         return self._loaded[name]
 
@@ -78,9 +87,16 @@ def _command(name: str, found: Any) -> Any:
         group = typer.main.get_group(found)
         group.name = name
         return group
+    kind = imported(CLASSES[name]) if name in CLASSES else None
     return typer.main.get_command_from_info(
-        CommandInfo(name, callback=found), pretty_exceptions_short=True, rich_markup_mode=None
+        CommandInfo(name, cls=kind, callback=found), pretty_exceptions_short=True, rich_markup_mode=None
     )
+
+
+def imported(place: str) -> Any:
+    """What is at `MODULE:NAME`."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 # Options by their former names, of a command and the commands below it.
@@ -153,6 +169,14 @@ class Rota(TyperGroup):
         with misused(words):
             # Typer takes the words out of the list.
             return super().parse_args(ctx, list(words))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands in their sections."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                found = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, each.get_short_help_str(width)) for name, each in found if each is not None])
 
     def invoke(self, ctx: Any) -> Any:
         """Also reads the words of the commands below."""

@@ -13,8 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rota import exits
+from rota import cli, exits
 from rota.cli import RENAMED, app
+from rota.serve import sections
 
 from . import conventions
 
@@ -59,10 +60,31 @@ def test_help_is_there_under_both_names_and_names_no_raw_type(words: str) -> Non
 
 @pytest.mark.parametrize("words", ["", "bench", "check", "config", "groups", "log"])
 def test_a_list_of_commands_cuts_no_summary(words: str) -> None:
-    listed = CliRunner().invoke(app, [*words.split(), "--help"]).stdout.partition("Commands:")[2]
+    heading = "Commands:" if words else "Run a server:"
+    listed = CliRunner().invoke(app, [*words.split(), "--help"]).stdout.partition(heading)[2]
     assert listed
     assert "..." not in listed
     assert listed.rstrip().endswith(".")
+
+
+def test_the_help_of_rota_has_every_command_in_a_section() -> None:
+    shown = CliRunner().invoke(app, ["-h"]).stdout
+    headings = [line.rstrip(":") for line in shown.splitlines() if re.fullmatch(r"[A-Z].*:", line)]
+    assert headings == ["Options", *cli.SECTIONS]
+    for name in cli.COMMANDS:
+        assert len(re.findall(rf"^  {name} ", shown, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(("words", "first"), [("serve", "Options"), ("config show", "Options of rota serve")])
+def test_the_help_of_a_server_has_every_option_once_in_a_section(words: str, first: str) -> None:
+    shown = CliRunner().invoke(app, [*words.split(), "-h"], env={"COLUMNS": "200"}).stdout
+    headings = [line.rstrip(":") for line in shown.splitlines() if re.fullmatch(r"[A-Z].*:", line)]
+    assert headings == [*dict.fromkeys(["Options", first]), *sections.SECTIONS]
+    serve, listed = dict(COMMANDS)["serve"], shown.partition("\nOptions:\n")[2]
+    for option in conventions.options(serve):
+        assert len(re.findall(rf"^  {option.opts[0]}\b(?!-)", listed, re.MULTILINE)) == 1, option.opts
+    in_sections = {name for names in sections.SECTIONS.values() for name in names}
+    assert in_sections <= {option.name for option in serve.params}
 
 
 def taking(value: str) -> list[tuple[str, str]]:

@@ -64,12 +64,12 @@ class ShowCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options of the command, then those of `rota serve`."""
+        from rota.serve.sections import write_sections
+
         super().format_options(ctx, formatter)
-        serve = serve_command()
         own = {name for option in self.get_params(ctx) for name in option.opts}
-        rows = [option.get_help_record(ctx) for option in serve.params if not own & set(option.opts)]
-        with formatter.section("Options of rota serve"):
-            formatter.write_dl([row for row in rows if row is not None])
+        others = [option for option in serve_command().params if not own & set(option.opts)]
+        write_sections(formatter, ctx, others, "Options of rota serve")
 
 
 @app.command(
