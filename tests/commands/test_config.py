@@ -58,6 +58,23 @@ def test_without_anything_all_values_are_defaults() -> None:
     assert found["group.max.session.timeout.ms"][0] == "1800000"
 
 
+def test_one_long_value_does_not_widen_the_other_lines() -> None:
+    _, out, _ = show()
+    wide = [line.split()[0] for line in out.splitlines() if len(line) > 80]
+    assert wide == ["listener.security.protocol.map"]
+
+
+def test_only_what_is_not_a_default_is_shown_if_asked_for() -> None:
+    flags = ("--changed", "--nodes", 2, "--set", "group.max.size=30")
+    _, out, _ = show(*flags)
+    assert [line.split(maxsplit=2) for line in out.splitlines()] == [
+        ["nodes", "2", "flag --nodes"],
+        ["group.max.size", "30", "flag --set"],
+    ]
+    assert told(*flags).keys() == {"nodes", "group.max.size"}
+    assert show("--changed")[1] == ""
+
+
 def test_a_later_source_counts_more_and_each_value_says_where_it_is_from(file: Path) -> None:
     found = told("--config", file)
     assert found["nodes"] == (2, f"file {file}")

@@ -19,6 +19,9 @@ from rota.config.sources import (
 )
 from rota.misuse import is_given
 
+VALUE_MAX = 32
+"""Letters of the longest value by which the others are aligned."""
+
 app = typer.Typer(help="Show the settings of a server and their sources.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -82,6 +85,7 @@ class ShowCommand(TyperCommand):
 )
 def show(
     context: typer.Context,
+    changed: Annotated[bool, typer.Option("--changed", help="Show only what is not a default.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Show every value that `rota serve` would use with the same options, and its source. Flags override the
@@ -93,6 +97,7 @@ def show(
     \b
     Examples:
       rota config show
+      rota config show --config rota.toml --changed
       rota config show --config rota.toml --listen :9093 --json
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
@@ -104,9 +109,18 @@ def show(
     told = told_by(serve, serve.params["pairs"], serve.params["config"])
     start = Start.of(told)
     found = shown(told, judge(start))
+    if changed:
+        found = {name: one for name, one in found.items() if one["source"] != DEFAULT}
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    names, values = max(map(len, found)), max(len(written(one["value"])) for one in found.values())
-    for name, one in found.items():
-        typer.echo(f"{name:<{names}}  {written(one['value']) or '-':<{values}}  {one['source']}")
+    for line in table(found):
+        typer.echo(line)
+
+
+def table(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each value. One long value does not make all lines long."""
+    rows = [(name, written(one["value"]) or "-", one["source"]) for name, one in found.items()]
+    names = max((len(name) for name, _, _ in rows), default=0)
+    values = max((len(value) for _, value, _ in rows if len(value) <= VALUE_MAX), default=0)
+    return [f"{name:<{names}}  {value:<{values}}  {source}" for name, value, source in rows]

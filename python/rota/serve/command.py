@@ -329,4 +329,4 @@ def settings(as_json: AsJson = False) -> None:
         return
     width = max(map(len, table))
     for name, value in table.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        typer.echo(f"{name:<{width}}  {value or '-'}")
