@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
@@ -10,7 +11,7 @@ from rota.exits import FAILED, INTERRUPTED, MISUSED, complain
 
 def run() -> None:
     """A stdout that is closed or takes nothing is one line on stderr, too."""
-    # Its number would go to the next file or socket, which would then be written to.
+    fill_what_is_closed()
     if sys.stdout is None:
         complain("stdout is closed: send what is not wanted to /dev/null")
         sys.exit(MISUSED)
@@ -33,6 +34,18 @@ def run() -> None:
     except OSError as error:
         complain(str(error))
         sys.exit(FAILED)
+
+
+def fill_what_is_closed() -> None:
+    """Have an empty stdin and a stderr for nothing in place of those that are closed, for this process and its
+    children. Their numbers would go to the next files or sockets, which would then be read or written to."""
+    # Each takes the lowest number that is free, which is its own.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as the process lasts
+        os.set_inheritable(sys.stdin.fileno(), True)
+    if sys.stderr is None and sys.stdout is not None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        os.set_inheritable(sys.stderr.fileno(), True)
 
 
 def command(words: list[str]) -> None:

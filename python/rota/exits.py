@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -34,8 +35,12 @@ def installs(extra: str) -> str:
 
 
 def on_stderr(line: str) -> None:
-    """The line, if there is a stderr: `print` would take stdout for one that is closed."""
-    if sys.stderr is not None:
+    """The line, if there is a stderr that takes it: without one a server goes on, and a command ends as it would."""
+    # `print` would take stdout for one that is closed.
+    if sys.stderr is None:
+        return
+    # Its reader may have ended, or its disk may be full.
+    with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
+
+from rota.exits import complain
 
 if TYPE_CHECKING:
     from rota.demo.exactly_once import Outcome
@@ -33,7 +34,7 @@ def ended_by_sigterm() -> Iterator[None]:
         yield
     except SystemExit as ending:
         if ending.code == TERMINATED:
-            print("rota: terminated; the consumers have ended", file=sys.stderr)
+            complain("terminated; the consumers have ended")
         raise
     finally:
         signal.signal(signal.SIGTERM, before)

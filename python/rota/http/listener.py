@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import rota
+from rota.exits import complain
 from rota.http import routes
 from rota.http.admission import CONTROL, HTTP, Admission, Shown, check_token
 from rota.http.reading import IDLE_SECONDS, Requests
@@ -246,7 +247,7 @@ class Serving(ThreadingHTTPServer):
             # The system has no thread left. What is open goes on.
             self._places.release()
             self.shutdown_request(request)
-            print(f"rota: an HTTP connection is closed: {error}", file=sys.stderr)
+            complain(f"an HTTP connection is closed: {error}")
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """A thread of its own for each connection, and its place back when it ends."""
