@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -118,3 +118,25 @@ def keep_owner_and_mode(handle: int, before: os.stat_result) -> None:
         if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
             os.fchown(handle, before.st_uid, before.st_gid)
         os.fchmod(handle, stat.S_IMODE(before.st_mode))
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Within, no other process is within a `locked` of this directory: it waits. Nothing is left in the directory.
+
+    Windows, some network filesystems and a directory that cannot be read have no such lock, so nothing waits there.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(directory, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Ends the lock, too.
+        os.close(handle)

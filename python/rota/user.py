@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from rota import _rota
 from rota.exits import MISUSED, NOT_FOUND, fail, file_to_replace
-from rota.system import keep_owner_and_mode
+from rota.system import keep_owner_and_mode, locked
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 CREDENTIAL_WORDS = 3
@@ -48,13 +49,16 @@ def add(file: UsersFile, name: Name, password_file: PasswordFile = None, as_json
       rota user add users ana --password-file ana.password
     """
     file_to_replace(file)
-    before = lines_of(file, must_exist=False)
-    kept = [line for line in before if user_of(line) != name]
+    # A wrong file is refused before a password is typed.
+    lines_of(file, must_exist=False)
     try:
         lines = _rota.user_lines(name, password_of(name, password_file))
     except ValueError as error:
         fail(MISUSED, str(error))
-    replace(file, [*kept, *lines])
+    with alone(file):
+        before = lines_of(file, must_exist=False)
+        kept = [line for line in before if user_of(line) != name]
+        replace(file, [*kept, *lines])
     is_new = len(kept) == len(before)
     done = f"added {name} to {file}" if is_new else f"changed the password of {name} in {file}"
     say({"added" if is_new else "changed": name, "file": str(file)}, done, as_json=as_json)
@@ -86,11 +90,12 @@ def remove(file: UsersFile, name: Name, as_json: AsJson = False) -> None:
       rota user remove users ana
     """
     file_to_replace(file)
-    lines = lines_of(file)
-    kept = [line for line in lines if user_of(line) != name]
-    if len(kept) == len(lines):
-        fail(NOT_FOUND, f"`{file}` has no user `{name}`: `rota user list {file}` lists them")
-    replace(file, kept)
+    with alone(file):
+        lines = lines_of(file)
+        kept = [line for line in lines if user_of(line) != name]
+        if len(kept) == len(lines):
+            fail(NOT_FOUND, f"`{file}` has no user `{name}`: `rota user list {file}` lists them")
+        replace(file, kept)
     say({"removed": name, "file": str(file)}, f"removed {name} from {file}", as_json=as_json)
 
 
@@ -116,6 +121,11 @@ def lines_of(file: Path, *, must_exist: bool = True) -> list[str]:
             expected = f"expected a name, {' or '.join(MECHANISMS)}, and a credential"
             fail(MISUSED, f"`{file}` is no users file: line {number}: {expected}")
     return lines
+
+
+def alone(file: Path) -> AbstractContextManager[None]:
+    """Commands that change the same file, also by a link to it, do so one after the other."""
+    return locked(Path(os.path.realpath(file)).parent)
 
 
 def password_of(name: str, file: Path | None) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner, Result
 
 import rota
+import rota.user
 from rota import exits
 from rota.cli import app
 
@@ -95,6 +98,54 @@ def test_what_is_no_file_is_refused_before_it_is_read(tmp_path: Path, words: tup
     assert said == f"rota: `{fifo}` is no file: give a regular file\n"
     assert process.wait() == exits.MISUSED
     assert fifo.is_fifo()
+
+
+def test_a_user_removed_while_a_password_is_typed_stays_removed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def typed(_name: str, _file: Path | None) -> str:
+        file.write_text("# ana was removed\n")
+        return "x"
+
+    monkeypatch.setattr("rota.user.password_of", typed)
+    assert user("add", str(file), "bob").exit_code == 0
+    assert list(json.loads(user("list", str(file), "--json").stdout)) == ["bob"]
+
+
+@pytest.mark.parametrize("words", [("add", "{file}", "bob"), ("add", "{link}", "bob"), ("remove", "{file}", "ana")])
+def test_no_other_command_changes_the_file_between_reading_and_replacing(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    found: list[tuple[str, bool]] = []
+
+    def watched(name: str) -> None:
+        before = getattr(rota.user, name)
+
+        def call(*values: Any, **options: Any) -> Any:
+            found.append((name, is_locked(tmp_path)))
+            return before(*values, **options)
+
+        monkeypatch.setattr(rota.user, name, call)
+
+    link = tmp_path / "links" / "users"
+    link.parent.mkdir()
+    link.symlink_to(file)
+    watched("lines_of")
+    watched("replace")
+    assert user(*(word.format(file=file, link=link) for word in words), typed="x\n").exit_code == 0
+    assert found[-2:] == [("lines_of", True), ("replace", True)]
+    assert not is_locked(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [link.parent, file]
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether another command would wait for this directory."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def test_comments_stay(file: Path) -> None:
