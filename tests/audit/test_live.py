@@ -11,14 +11,16 @@ from typing import Any, NamedTuple, cast
 import pytest
 from typer.testing import CliRunner
 
+from rota import exits
 from rota.audit.audit import Audit, NoGroupError, Wanted, audit
 from rota.audit.engines import local
+from rota.audit.follow.command import From
 from rota.audit.live import AS_BYTES, audit_broker
 from rota.audit.logs import OFFSETS_TOPIC, parts_of, records_of
 from rota.audit.verdict import Verdict
 from rota.cli import app
 from rota.groups.cluster import Cluster
-from rota.groups.errors import GroupsError
+from rota.groups.errors import GroupsError, Kind
 from tests.audit.conftest import KAFKA
 from tests.audit.fake_feed import other_record
 
@@ -166,3 +168,29 @@ def test_without_a_broker_the_exit_code_says_so() -> None:
     command = ["audit", "--bootstrap-server", "127.0.0.1:1"]
     ended = CliRunner().invoke(app, command)
     assert (ended.exit_code, "no answer from 127.0.0.1:1" in ended.stderr) == (5, True), ended.output
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GroupsError(Kind.REFUSED, "the topics could not be read: TopicAuthorizationFailed"), exits.MISUSED),
+        (GroupsError(Kind.NOT_FOUND, "the topics could not be read: UnknownTopicOrPartition"), exits.MISUSED),
+        (GroupsError(Kind.UNREACHABLE, "the topics could not be read: timed out"), exits.UNREACHABLE),
+    ],
+)
+def test_a_broker_that_refuses_is_no_violation_and_no_missing_group(
+    error: GroupsError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Refusing(contextlib.nullcontext["Refusing"]):
+        def __enter__(self) -> Refusing:
+            return self
+
+        def partitions(self, _topics: list[str]) -> dict[str, list[int]]:
+            raise error
+
+    monkeypatch.setattr("rota.groups.options.connected", lambda *_: Refusing())
+    ended = CliRunner().invoke(app, ["audit", "--bootstrap-server", WHERE])
+    assert (ended.exit_code, ended.stderr.splitlines()[-1]) == (code, f"rota: {error}"), ended.output
+    with pytest.raises(SystemExit) as following:
+        From(WHERE, None).check()
+    assert (following.value.code, capsys.readouterr().err) == (code, f"rota: {error}\n")

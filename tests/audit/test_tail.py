@@ -19,6 +19,7 @@ from rota.audit.follow.tail import LostError, Position, Tail
 from rota.audit.logs import OFFSETS
 from rota.audit.promises import Finding
 from rota.audit.rows import ARROW_SCHEMA
+from rota.exits import MISUSED
 from rota.groups.cluster import kind_of
 from rota.groups.errors import GroupsError, Kind
 from rota.groups.fetching import Fetched
@@ -286,7 +287,7 @@ def test_a_topic_that_is_not_there_now_is_waited_for(is_there: bool, tmp_path: P
 @pytest.mark.parametrize(
     ("failure", "id_", "exit_code"),
     [
-        (GroupsError(Kind.REFUSED, "an ACL forbids it"), None, Kind.REFUSED.exit_code),
+        (GroupsError(Kind.REFUSED, "an ACL forbids it"), None, MISUSED),
         (None, "f" * 32, 2),
     ],
 )

@@ -273,7 +273,7 @@ def audit(
     """Check logs of groups against the invariants: journals, and __consumer_offsets of rota or Kafka.
 
     Exit code 0: no violation. 1: violations were found. 2: something could not be read or written; the rest was
-    audited. 3: no group matches --group.
+    audited. 3: no group matches --group. 5: no broker answered.
     URLs, tables, a report and --follow need Java 17 and `pip install '.[audit]'`. SPARK_DRIVER_MEMORY=4g: its heap.
 
     \b
@@ -362,13 +362,14 @@ def ending(progress: Callable[[str], None]) -> Iterator[None]:
 
 
 def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, shows_progress: bool) -> Audit:
-    """Audit the group records of a cluster. Ends with exit code 3 if no group matches, 5 if no broker answers."""
+    """Audit the group records of a cluster. Ends with exit code 2 if it cannot read them, 3 if no group matches, 5 if no
+    broker answers."""
     from rota.audit import live
     from rota.groups import options
 
     with (
         progress_on_stderr(f"connecting to {bootstrap_server}", shows_all=shows_progress) as progress,
-        options.ending(as_json=False),
+        live.ending(),
         options.connected(bootstrap_server, command_config, None, options.TIMEOUT_MS) as cluster,
         ending(progress),
     ):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rota import _rota
@@ -13,6 +14,8 @@ from rota.audit.logs import OFFSETS, OFFSETS_TOPIC, UNREADABLE
 from rota.audit.others import other_of
 from rota.audit.promises import Finding, Promised
 from rota.audit.verdict import Verdict
+from rota.exits import MISUSED, fail
+from rota.groups.errors import GroupsError, Kind
 from rota.groups.reading import read_spans
 
 if TYPE_CHECKING:
@@ -28,6 +31,21 @@ AS_BYTES = f"--property print.offset=true --property print.key=true --property k
 """Prints records of all types, with what is no ASCII as numbers."""
 
 Say = Callable[[str], None]
+
+
+def exit_code_of(error: GroupsError) -> int:
+    """Of an audit that ends with the error: records that a broker refuses or does not have could not be read."""
+    # In an audit, 1 says that there are violations, and 3 that no group matches.
+    return MISUSED if error.kind in {Kind.REFUSED, Kind.NOT_FOUND} else error.kind.exit_code
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """An error of a broker is one line on stderr, and the exit code of an audit."""
+    try:
+        yield
+    except GroupsError as error:
+        fail(exit_code_of(error), str(error))
 
 
 class Reading:
@@ -86,8 +104,6 @@ def audit_broker(
 
 def partitions_of(cluster: Cluster, bootstrap_servers: str) -> list[int]:
     """The partitions of the group records. Raises GroupsError if there are none."""
-    from rota.groups.errors import GroupsError, Kind
-
     partitions = cluster.partitions([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
     if not partitions:
         reason = f"{bootstrap_servers} has no topic {OFFSETS_TOPIC} that this client may read"

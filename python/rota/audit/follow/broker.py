@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rota.audit.follow.tail import PARTITION_BYTES, LostError, Position, Tail
+from rota.audit.live import exit_code_of
 from rota.audit.logs import OFFSETS_TOPIC
 from rota.exits import MISUSED
 from rota.groups.errors import GroupsError, Kind
@@ -129,7 +130,7 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise self._ended(str(error), MISUSED) from error
             except GroupsError as error:
                 if not _may_pass(error) or (self.goal is not None and time.monotonic() - since_s > PATIENCE_S):
-                    raise self._ended(str(error), error.kind.exit_code) from error
+                    raise self._ended(str(error), exit_code_of(error)) from error
                 self._drop()
                 if not self.is_gone:
                     self.is_gone = True

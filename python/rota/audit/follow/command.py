@@ -62,10 +62,10 @@ class From(NamedTuple):
 
     def check(self) -> None:
         """End the command, with the exit code of the error, unless there is something to follow."""
-        from rota.audit.live import partitions_of
-        from rota.groups.options import TIMEOUT_MS, connected, ending
+        from rota.audit.live import ending, partitions_of
+        from rota.groups.options import TIMEOUT_MS, connected
 
-        with ending(as_json=False), connected(self.servers, self.config, None, TIMEOUT_MS) as cluster:
+        with ending(), connected(self.servers, self.config, None, TIMEOUT_MS) as cluster:
             partitions_of(cluster, self.servers)
 
     def broker(self, said: Path) -> Broker:
