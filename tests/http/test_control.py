@@ -20,6 +20,7 @@ import rota
 from rota import control
 from rota.control import openapi
 from rota.control.table import BY_NAME, GET, TABLE
+from rota.http.client import HttpError, Peer, fetch
 from rota.http.listener import Listener
 
 WITHIN_S = 60
@@ -412,6 +413,62 @@ def test_the_python_client_says_when_another_program_answers() -> None:
             client.clock()
         answering.join()
     assert told.value.name == "NotRota"
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{}", "ServerDown"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 20\r\n\r\n{}", "ServerDown"),
+        (b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{}", "ServerDown"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "NotRota"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n" + b"[" * 100_000, "NotRota"),
+    ],
+    ids=["short", "short refusal", "short chunk", "deep", "deep refusal"],
+)
+def test_an_answer_that_is_cut_short_or_too_deep_is_an_error_of_both_clients(sent: bytes, name: str) -> None:
+    def answer(other: socket.socket) -> None:
+        connection, _ = other.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(sent)
+
+    for ask in (lambda address: control.Client(address).clock(), lambda address: fetch(Peer(address), "/groups")):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            answering = threading.Thread(target=answer, args=(other,))
+            answering.start()
+            with pytest.raises((control.ControlError, HttpError)) as told:
+                ask(f"127.0.0.1:{other.getsockname()[1]}")
+            answering.join()
+        assert isinstance(told.value, control.ControlError | HttpError)
+        assert told.value.name == name
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
+def test_an_answer_that_ends_in_silence_is_late(status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.http.client.WITHIN_SECONDS", 0.1)
+
+    def answer(other: socket.socket, is_over: threading.Event) -> None:
+        connection, _ = other.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 20\r\n\r\n{}")
+            is_over.wait(WITHIN_S)
+
+    for ask in (
+        lambda address: control.Client(address, timeout=0.1).clock(),
+        lambda address: fetch(Peer(address), "/groups"),
+    ):
+        is_over = threading.Event()
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            answering = threading.Thread(target=answer, args=(other, is_over))
+            answering.start()
+            with pytest.raises((control.ControlError, HttpError)) as told:
+                ask(f"127.0.0.1:{other.getsockname()[1]}")
+            is_over.set()
+            answering.join()
+        assert isinstance(told.value, control.ControlError | HttpError)
+        assert told.value.name == "TimedOut"
 
 
 def test_the_python_client_sends_no_more_than_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:

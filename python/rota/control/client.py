@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import Request
 
@@ -16,7 +16,7 @@ from rota._rota import nearest
 from rota.addresses import web_parsed
 from rota.client_properties import ClientSecurity
 from rota.control.table import BODY_BYTES_MAX, BY_NAME, GET
-from rota.http.client import is_timeout, opener_of, tls_failure, url_of
+from rota.http.client import CUT_SHORT, REFUSED, exchange, is_timeout, opener_of, tls_failure, url_of
 
 REMEDIES = {
     False: "the server requires a token: give Client(address, token=...) the one of `rota serve --control-token`",
@@ -109,28 +109,32 @@ class Client:
                 raise ControlError("TooLarge", message)
             request = Request(where, body, self._headers, method=control.method)
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                told = answer.read()
-        except HTTPError as error:
-            with error:
-                raise _refused(error, where, has_token="Authorization" in self._headers) from None
+            status, told = exchange(self._opener, request, self._timeout)
         except (URLError, HTTPException, OSError) as error:
-            if is_timeout(error):
-                message = f"{self._address} did not answer {name} within {self._timeout:g} s: the server hangs,"
-                message += " or the call takes longer than the `timeout` of this Client"
-                raise ControlError("TimedOut", message) from None
-            reason = error.reason if isinstance(error, URLError) else error
-            failure = tls_failure(self._address, reason)
-            if failure is not None:
-                raise ControlError("NotTrusted", failure) from None
-            said = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
-            message = f"nothing answers at {self._address}: {said}; is `rota serve --control {self._address}` running?"
-            raise ControlError("ServerDown", message) from None
+            raise self._unanswered(name, error) from None
+        if status >= REFUSED:
+            raise _refused(status, told, where, has_token="Authorization" in self._headers)
         try:
             found: dict[str, Any] = json.loads(told)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ControlError("NotRota", f"{where} does not answer in JSON: {WRONG_PROGRAM}") from None
         return found
+
+    def _unanswered(self, name: str, error: Exception) -> ControlError:
+        """Why a control has no answer, and what to do."""
+        if is_timeout(error):
+            message = f"{self._address} did not answer {name} within {self._timeout:g} s: the server hangs,"
+            message += " or the call takes longer than the `timeout` of this Client"
+            return ControlError("TimedOut", message)
+        reason = error.reason if isinstance(error, URLError) else error
+        failure = tls_failure(self._address, reason)
+        if failure is not None:
+            return ControlError("NotTrusted", failure)
+        if isinstance(reason, IncompleteRead):
+            return ControlError("ServerDown", f"{self._address} ended the connection {CUT_SHORT}")
+        said = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
+        message = f"nothing answers at {self._address}: {said}; is `rota serve --control {self._address}` running?"
+        return ControlError("ServerDown", message)
 
 
 def _unknown(name: str) -> AttributeError:
@@ -139,11 +143,11 @@ def _unknown(name: str) -> AttributeError:
     return AttributeError(f"there is no control {name!r}; {hint}")
 
 
-def _refused(error: HTTPError, where: str, *, has_token: bool) -> ControlError:
+def _refused(status: int, body: bytes, where: str, *, has_token: bool) -> ControlError:
     try:
-        told = json.loads(error.read())
+        told = json.loads(body)
         message = REMEDIES[has_token] if told["error"] == "Unauthorized" else told["message"]
-        return ControlError(told["error"], message, error.code, told.get("field"))
-    except (ValueError, KeyError, TypeError):
-        message = f"{where} answers {error.code}: {WRONG_PROGRAM}"
-        return ControlError("NotRota", message, error.code)
+        return ControlError(told["error"], message, status, told.get("field"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        message = f"{where} answers {status}: {WRONG_PROGRAM}"
+        return ControlError("NotRota", message, status)

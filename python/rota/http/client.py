@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -15,6 +15,9 @@ from rota.addresses import HTTPS
 
 WITHIN_SECONDS = 10.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
+REFUSED = 300
+"""From this status on an answer has no result."""
+CUT_SHORT = "in the middle of its answer: it has ended, or something between cuts answers short; try again"
 EXIT_CODES = {
     "NeedsTls": exits.MISUSED,
     "NoSuchGroup": exits.NOT_FOUND,
@@ -80,6 +83,23 @@ class HttpError(Exception):
         return EXIT_CODES.get(self.name, exits.FAILED)
 
 
+def exchange(opener: OpenerDirector, request: Request, within_s: float) -> tuple[int, bytes]:
+    """The status of an answer, whichever that is, and its body.
+
+    Raises OSError and HTTPException, also for a body that ends early.
+    """
+    try:
+        answer = opener.open(request, timeout=within_s)
+    except HTTPError as error:
+        answer = error
+    with answer:
+        body = answer.read(ANSWER_BYTES_MAX)
+        # The library raises this itself only where it is asked for all of the body.
+        if getattr(answer, "length", None):
+            raise IncompleteRead(body, answer.length)
+        return int(answer.status), body
+
+
 def fetch(peer: Peer, path: str) -> Any:
     """The JSON at a path of a server.
 
@@ -90,21 +110,20 @@ def fetch(peer: Peer, path: str) -> Any:
         raise HttpError("Unauthorized", "the token has characters that are not printable ASCII")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with opener_of(peer.context).open(Request(where, headers=headers), timeout=WITHIN_SECONDS) as answer:
-            return _decoded(answer.read(ANSWER_BYTES_MAX), where)
-    except HTTPError as error:
-        with error:
-            told = _decoded(error.read(ANSWER_BYTES_MAX), where)
-        if not _has(told, {"error": str, "message": str}):
-            raise HttpError("NotRota", f"{where} answers {error.code}: is that a rota server's --http?") from None
-        message = told["message"]
-        if told["error"] == "Unauthorized":
-            message = _unauthorized(peer)
-        if told["error"] == "NeedsTls":
-            message = f"{peer.address} has TLS: give https://{peer.address}"
-        raise HttpError(told["error"], message) from None
+        status, body = exchange(opener_of(peer.context), Request(where, headers=headers), WITHIN_SECONDS)
     except (URLError, HTTPException, OSError) as error:
         raise _unanswered(peer.address, error) from None
+    told = _decoded(body, where)
+    if status < REFUSED:
+        return told
+    if not _has(told, {"error": str, "message": str}):
+        raise HttpError("NotRota", f"{where} answers {status}: is that a rota server's --http?")
+    message = told["message"]
+    if told["error"] == "Unauthorized":
+        message = _unauthorized(peer)
+    if told["error"] == "NeedsTls":
+        message = f"{peer.address} has TLS: give https://{peer.address}"
+    raise HttpError(told["error"], message)
 
 
 GROUP = {"group_id": str, "members": list, "waiting": list, "rebalances": list, "why": dict}
@@ -181,6 +200,8 @@ def _unanswered(address: str, error: Exception) -> HttpError:
             f"{address} did not answer within {WITHIN_SECONDS:g} s: the server hangs or is overloaded,"
             " or a firewall drops the packets",
         )
+    if isinstance(reason, IncompleteRead):
+        return HttpError("ServerDown", f"{address} ended the connection {CUT_SHORT}")
     if isinstance(reason, HTTPException | ConnectionResetError):
         return HttpError(
             "ServerDown",
@@ -196,5 +217,5 @@ def _unanswered(address: str, error: Exception) -> HttpError:
 def _decoded(body: bytes, where: str) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise HttpError("NotRota", f"{where} does not answer in JSON: is that a rota server's --http?") from None
