@@ -51,6 +51,8 @@ CLASSES = {"serve": "rota.serve.sections:ServeCommand"}
 
 JSON_ERRORS = {"groups": "misused", "cluster": "Misused"}
 """Commands whose errors are JSON with --json, and what each calls a wrong command line."""
+JSON_ON_STDOUT = ("top", "why")
+"""Commands whose errors with --json are an object on stdout, besides the line on stderr."""
 WORDS = "rota.words"
 """Where the context keeps the words of the command line."""
 FIRST_SENTENCE = re.compile(r"(?<=[.:;]) ")
@@ -146,7 +148,12 @@ def misused(words: list[str]) -> Iterator[None]:
         # A command without words prints its help by an error of its own.
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
-        kind = JSON_ERRORS.get(words[0]) if words and "--json" in words else None
+        command = words[0] if words and "--json" in words else ""
+        if command in JSON_ON_STDOUT:
+            from rota.why.ending import misused as ended
+
+            ended(misuse.line(error), as_json=True)
+        kind = JSON_ERRORS.get(command)
         if kind is None:
             complain(misuse.line(error))
         else:

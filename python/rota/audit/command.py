@@ -112,14 +112,23 @@ Checkpoint = Annotated[
 ]
 
 
-def instant_ms(option: str, text: str) -> int:
-    """An ISO time, UTC unless it says otherwise, in milliseconds since the Unix epoch."""
+def parsed_ms(text: str) -> int:
+    """An ISO time, UTC unless it says otherwise, in milliseconds since the Unix epoch. Raises ValueError, which says
+    what to give instead."""
     try:
         at = datetime.fromisoformat(text)
         at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         fail(MISUSED, f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
     return (at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def instant_ms(option: str, text: str) -> int:
+    """Like `parsed_ms`, of an option; ends the command if it is no time."""
+    try:
+        return parsed_ms(text)
+    except ValueError as error:
+        fail(MISUSED, f"{option} is `{text}`: {error}")
 
 
 def shown_time(at_ms: int | None) -> str:

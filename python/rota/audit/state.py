@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from rota.audit import past
-from rota.audit.command import instant_ms, shown_time
+from rota.audit.command import instant_ms, parsed_ms, shown_time
 from rota.audit.logs import nothing_in
 from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail, no_directory
 from rota.journal import journal_in
 from rota.log import META_PROPERTIES
 from rota.why import explained
-from rota.why.ending import end
+from rota.why.ending import end, misused
 from rota.why.words import printable
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")]
@@ -33,9 +33,13 @@ def _asked(at: str | None) -> int | None:
 def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None:
     """Say why a group was where it was, from its journal."""
     if wrong := no_directory(directory, "--from"):
-        end(MISUSED, "Misused", wrong, as_json=as_json)
+        misused(wrong, as_json=as_json)
     try:
-        then = past.moment(directory, group, _asked(at))
+        asked = None if at is None else parsed_ms(at)
+    except ValueError as error:
+        misused(f"--at is `{at}`: {error}", as_json=as_json)
+    try:
+        then = past.moment(directory, group, asked)
     except past.NotInJournalError as error:
         end(NOT_FOUND, "NoSuchGroup", str(error), as_json=as_json)
     except past.UnknownPastError as error:

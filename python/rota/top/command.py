@@ -67,7 +67,7 @@ def top(
 
     from rota.top import view
 
-    server = peer_of(http, chosen_token(context, http_token, control_token), command_config)
+    server = peer_of(http, chosen_token(context, http_token, control_token), command_config, as_json=as_json)
     try:
         groups = groups_of(server)
     except HttpError as error:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota import exits
-from rota.addresses import HTTPS, web_address
+from rota.addresses import HTTPS, web_parsed
 from rota.misuse import is_given
 from rota.why import words
-from rota.why.ending import end
+from rota.why.ending import end, misused
 
 if TYPE_CHECKING:
     from rota.http.client import Peer
@@ -97,18 +96,18 @@ SOURCES = {"bootstrap_server": "--bootstrap-server asks a broker", "from_": "--f
 OF_BROKERS = ("watch_s", "history_s")
 
 
-def check_source(context: typer.Context) -> None:
+def check_source(context: typer.Context, *, as_json: bool) -> None:
     """End the command if an option of the command line would have no effect."""
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     given = [name for name in context.params if is_given(context, name)]
     source = next((name for name in ONE_SOURCE if name in given), None)
     for name in given:
         if source is not None and name in ONE_SOURCE[source]:
-            exits.fail(exits.MISUSED, f"{SOURCES[source]}: leave out {flags[name]}")
+            misused(f"{SOURCES[source]}: leave out {flags[name]}", as_json=as_json)
         if source != "bootstrap_server" and name in OF_BROKERS:
-            exits.fail(exits.MISUSED, f"{flags[name]} needs --bootstrap-server: it is about the records of a broker")
+            misused(f"{flags[name]} needs --bootstrap-server: it is about the records of a broker", as_json=as_json)
     if "at" in given and source is None:
-        exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
+        misused("--at needs --from: a running server is asked about now", as_json=as_json)
 
 
 def why(
@@ -145,7 +144,7 @@ def why(
       rota why orders --from data --at 2026-01-31T13:30:20
       rota why orders --bootstrap-server kafka:9092 --watch 30
     """
-    check_source(context)
+    check_source(context, as_json=as_json)
     if bootstrap_server is not None:
         from rota.why.broker.command import why_elsewhere
 
@@ -159,7 +158,7 @@ def why(
         state.why_then(group, from_, at, as_json)
         return
     try:
-        peer = peer_of(http, chosen_token(context, http_token, control_token), command_config)
+        peer = peer_of(http, chosen_token(context, http_token, control_token), command_config, as_json=as_json)
         found = client.group(peer, group)
         lines = lines_of(peer, found)
     except client.HttpError as error:
@@ -187,11 +186,14 @@ def chosen_token(context: typer.Context, http_token: str | None, control_token: 
     return http_token if is_typed or control_token is None else control_token
 
 
-def peer_of(http: str, token: str | None, config: Path | None) -> Peer:
+def peer_of(http: str, token: str | None, config: Path | None, *, as_json: bool) -> Peer:
     """The server that these options name; ends the command if one of them is wrong."""
     from rota.http.client import Peer
 
-    server = web_address("--http", http, 1)
+    try:
+        server = web_parsed(http)
+    except ValueError as error:
+        misused(f"--http is `{http}`: {error}", as_json=as_json)
     if config is None:
         return Peer(server, token)
     from rota.client_properties import ClientSecurity, PropertyError
@@ -200,7 +202,7 @@ def peer_of(http: str, token: str | None, config: Path | None) -> Peer:
         security = ClientSecurity.read(config)
         return Peer(server, token, security.https_context() if server.startswith(HTTPS) else None)
     except PropertyError as error:
-        exits.fail(exits.MISUSED, str(error))
+        misused(str(error), as_json=as_json)
 
 
 def report(group: dict[str, Any]) -> list[str]:

@@ -16,3 +16,8 @@ def end(code: int, name: str, message: str, *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(json.dumps({"error": name, "message": line}))
     exits.fail(code, line)
+
+
+def misused(message: str, *, as_json: bool) -> NoReturn:
+    """End because of a wrong value."""
+    end(exits.MISUSED, "Misused", message, as_json=as_json)
