@@ -30,7 +30,8 @@ PEM_ENDINGS = (".pem", ".crt", ".cert", ".cer")
 SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
 ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-JAAS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+# Java's StreamTokenizer, which reads it, takes both marks for quotation marks.
+JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 
 PROTOCOL, MECHANISM, JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a name
@@ -89,7 +90,9 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def credentials(where: str, value: str) -> tuple[str, str]:
     """Name and password of a JAAS line, `...PlainLoginModule required username="u" password="p";`."""
-    found = {key: plain or re.sub(r"\\(.)", r"\1", quoted) for key, quoted, plain in JAAS.findall(value)}
+    found = {
+        key: plain or re.sub(r"\\(.)", r"\1", double or single) for key, double, single, plain in JAAS.findall(value)
+    }
     if "username" not in found or "password" not in found:
         raise PropertyError(f"{where}: sasl.jaas.config has no username and password")
     return found["username"], found["password"]

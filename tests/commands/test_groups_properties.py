@@ -54,6 +54,33 @@ def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+@pytest.mark.parametrize("quoted", ["'p \"w;'", '"p \\"w;"', "'p \\\"w;'"])
+def test_a_password_is_in_quotation_marks_of_either_kind(quoted: str) -> None:
+    login = f"PlainLoginModule required username='ana' password={quoted};"
+    assert properties.setting("", "sasl.jaas.config", login, KNOWN) == {
+        "sasl_plain_username": "ana",
+        "sasl_plain_password": 'p "w;',
+    }
+
+
+def test_what_is_for_the_java_clients_only_has_no_effect_and_sizes_of_buffers_are_numbers() -> None:
+    assert properties.setting("", "metric.reporters", "org.example.Reporter", KNOWN) == {}
+    assert properties.setting("", "receive.buffer.bytes", "65536", KNOWN) == {"receive_buffer_bytes": 65536}
+
+
+@pytest.mark.parametrize("error", [AssertionError, TypeError, ValueError])
+def test_settings_that_the_library_refuses_are_a_wrong_call(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_settings: object) -> None:
+        raise error("a reason")
+
+    monkeypatch.setattr("rota.groups.cluster.KafkaAdminClient", refuse)
+    ended = rota_groups("list", "--bootstrap-server", "127.0.0.1:1")
+    says = "rota: the client library refuses the properties: a reason\n"
+    assert (ended.code, ended.out, ended.err) == (exits.MISUSED, "", says)
+
+
     ("line", "says"),
     [
         ("sasl.mechanisms=PLAIN", "no setting `sasl.mechanisms`: did you mean `sasl.mechanism`?"),
