@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rota.groups.cluster import Committed
+from rota.groups.plan import as_undo, read_file
+
 from .groups_scene import LATE, Scene
 
 
@@ -150,6 +153,13 @@ def test_groups_are_deleted_all_or_none(scene: Scene) -> None:
     assert scene.committed(topic) == {0: 1}
     assert scene.run("delete", scene.group, other, "--json").json == {"deleted": [scene.group, other]}
     assert scene.run("list", "--regex", scene.group, "--json").json == []
+
+
+def test_metadata_with_any_line_end_comes_back_from_a_file(tmp_path: Path) -> None:
+    offsets = {("t", 0): Committed(5, 1, "a\rb\r\nc\nd")}
+    file = tmp_path / "undo.csv"
+    file.write_text(as_undo("g", offsets), encoding="utf-8", newline="")
+    assert read_file(file, "g") == offsets
 
 
 def test_deleted_offsets_come_back_from_the_undo_file_with_their_metadata(scene: Scene, tmp_path: Path) -> None:

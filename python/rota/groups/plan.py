@@ -56,7 +56,9 @@ def partitions_of(cluster: Cluster, wanted: Iterable[str]) -> list[Partition]:
 def read_file(path: Path, group: str) -> dict[Partition, Committed]:
     """The offsets that a file has for a group. A line that is wrong, or cut short, makes the whole file unusable."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # Metadata may have line ends of any kind, which `_csv` has written as they are.
+        with path.open(encoding="utf-8", newline="") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise misused(f"--from-file is `{path}`: {reason}; give a file that --plan or --undo wrote") from None
