@@ -74,7 +74,8 @@ class MemberError(RotaError):
     """An error that a retry does not solve.
 
     `kind` is `Answer`, `RebalanceInProgress`, `CommitFailed`, `TimedOut`, `Topics`, `InconsistentProtocol`,
-    `UnknownProtocol`, `Subscription`, `Assignment`, `Plan` or `Closed`; `error` is the broker's code if it gave one.
+    `UnknownProtocol`, `Subscription`, `Assignment`, `Plan`, `Closed` or, of `rota.aio`, `Authentication`; `error`
+    is the broker's code if it gave one.
     """
 
     def __init__(self, kind: str, error: ErrorCode | None, message: str) -> None:

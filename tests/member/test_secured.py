@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import rota
 from rota.aio import GroupMember, Roster
+from rota.member import Failed, MemberError
 from rota.sasl import AuthenticationError, authentication
 from rota.security import Login
 
@@ -96,6 +98,59 @@ def test_a_connection_that_is_refused_says_why(change: dict[str, str], says: str
 
     with rota.Server(tls=True, sasl="SCRAM-SHA-512", users=USERS) as server:
         assert says in asyncio.run(tried(server))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"sasl.jaas.config": 'x required username="ana" password="no";'}, "Authentication failed"),
+        ({"ssl.truststore.certificates": rota.Authority().certificate}, "certificate verify failed"),
+    ],
+)
+def test_a_member_that_is_refused_raises_it_each_time_it_is_waited_for(change: dict[str, str], says: str) -> None:
+    async def tried(server: rota.Server) -> None:
+        config = server.client_config("java") | change
+        async with GroupMember(
+            server.bootstrap_servers, "g", ["orders"], security=config, close_timeout_ms=100
+        ) as member:
+            for _ in range(2):
+                with pytest.raises(rota.MemberError, match=says) as refused:
+                    async with asyncio.timeout(WITHIN_S):
+                        await assigned(member)
+                assert refused.value.kind == "Authentication"
+                assert "no address" not in str(refused.value)
+
+    with rota.Server(tls=True, sasl="SCRAM-SHA-512", users=USERS) as server:
+        asyncio.run(tried(server))
+
+
+def test_a_member_that_was_refused_joins_once_its_user_is_admitted() -> None:
+    async def joined(server: rota.Server) -> list[Any]:
+        config = server.client_config("java", user="eve", password="later")  # noqa: S106
+        async with GroupMember(server.bootstrap_servers, "g", ["orders"], security=config) as member:
+            with pytest.raises(rota.MemberError, match="Authentication failed"):
+                await assigned(member)
+            server.set_users({"eve": "later"})
+            while True:
+                # One refusal may have come before the user did.
+                with contextlib.suppress(rota.MemberError):
+                    async with asyncio.timeout(WITHIN_S):
+                        return await assigned(member)
+
+    with rota.Server(sasl="SCRAM-SHA-512", users=USERS, settings={"group.initial.rebalance.delay.ms": 0}) as server:
+        server.create_topic("orders", partitions=2)
+        assert asyncio.run(joined(server)) == [("orders", 0), ("orders", 1)]
+
+
+def test_refusals_that_are_not_waited_for_do_not_add_up() -> None:
+    async def noticed() -> list[str]:
+        member = GroupMember("127.0.0.1:1", "g", ["orders"])
+        for why in ("first", "second"):
+            member._hear(Failed(MemberError("Authentication", None, why)))
+        noticed = [member._news.get_nowait() for _ in range(member._news.qsize())]
+        return [str(notice.error) for notice in noticed if isinstance(notice, Failed)]
+
+    assert asyncio.run(noticed()) == ["first"]
 
 
 def test_what_cannot_be_is_refused_at_once(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ BEFORE_IDS = {"OffsetCommit": 9, "OffsetFetch": 9, "Metadata": 12}
 # From this version on a heartbeat has a pattern.
 PATTERN_VERSION = 1
 UNSUPPORTED_VERSION = 35
+# What the settings have to be changed for, here or at the broker.
+REFUSALS = (AuthenticationError, PropertyError, ssl.SSLCertVerificationError)
 
 
 class BrokerError(RotaError):
@@ -52,7 +54,8 @@ def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
 
 
 class Connection:
-    """One connection to a broker. It sends requests, reports answers and reports its loss once.
+    """One connection to a broker. It sends requests, reports answers and reports its loss once: why, and whether the
+    broker or its certificate is refused or this client is, as it would be again.
 
     TLS and SASL come first if `security` has them, then ApiVersions: every request goes out in the newest version that
     both know.
@@ -63,7 +66,7 @@ class Connection:
         address: tuple[str, int],
         client_id: str,
         on_answer: Callable[[Answered], None],
-        on_lost: Callable[[str], None],
+        on_lost: Callable[[str, bool], None],
         security: ClientSecurity | None = None,
     ) -> None:
         self.address = address
@@ -109,11 +112,14 @@ class Connection:
         except (OSError, EOFError, MalformedError, BrokerError, AuthenticationError, PropertyError) as error:
             if self._writer is not None:
                 self._writer.close()
-            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
+            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}", isinstance(error, REFUSALS))
 
     async def _open(self, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             return await asyncio.open_connection(*self.address, ssl=context)
+        except ssl.SSLCertVerificationError:
+            # It is a ValueError, too.
+            raise
         except (ValueError, OverflowError) as error:
             # No name of a host, or no port: a broker may say that its coordinator is anywhere.
             raise BrokerError(f"this is no address: {error}") from error
@@ -194,7 +200,7 @@ class Connection:
 
     def _fail(self, error: Exception) -> None:
         self.close()
-        self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
+        self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}", False)
 
     def _take(self, frame: bytes) -> None:
         if not self._sent:

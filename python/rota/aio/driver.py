@@ -8,7 +8,10 @@ from typing import Any
 
 from rota.aio.connection import Answered, Connection
 from rota.client_properties import ClientSecurity
-from rota.member import Disconnect, Effect, Member, Node, Notice, Send
+from rota.member import Disconnect, Effect, Failed, Member, MemberError, Node, Notice, Send
+
+AUTHENTICATION = "Authentication"
+"""The kind of the error that is raised for a connection that is refused."""
 
 
 class Driver:
@@ -92,8 +95,10 @@ class Driver:
         def answered(answer: Answered) -> None:
             self._answered(answer, node, connection)
 
-        def lost(why: str) -> None:
+        def lost(why: str, is_refused: bool) -> None:
             self.last_loss = why
+            if is_refused and not self._is_closed:
+                self._on_notice(Failed(MemberError(AUTHENTICATION, None, why)))
             self._lost(node, connection)
 
         connection = Connection(address, self._client_id, answered, lost, self._security)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from rota._rota import nearest
 from rota.aio.connection import read_bootstrap
-from rota.aio.driver import Driver
+from rota.aio.driver import AUTHENTICATION, Driver
 from rota.aio.planning import ByAssignor, Planner
 from rota.assign import Assignor
 from rota.client_properties import ClientSecurity
@@ -113,6 +113,7 @@ class GroupMember:
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._next_call = 0
         self._is_owed = False
+        self._is_refused = False
         self._is_closing = False
         self._is_closed = False
         self._all: list[Partition] = []
@@ -159,7 +160,8 @@ class GroupMember:
     async def assignments(self) -> AsyncGenerator[Change, None]:
         """Iterate over the changes of the assignment until the member is closed. Raises `MemberError`.
 
-        After an error the next iteration tries again.
+        After an error call it again: the member tries again. It raises an error of kind `Authentication` for each
+        connection that a broker refuses, or whose certificate it refuses, while the application waits here.
         """
         while not (self._is_closed and self._news.empty()):
             self._settle()
@@ -173,6 +175,8 @@ class GroupMember:
                 case Closed():
                     return
                 case Failed(error):
+                    if error.kind == AUTHENTICATION:
+                        self._is_refused = False
                     raise error
                 case _:
                     self._is_owed = notice.wants_done
@@ -276,6 +280,11 @@ class GroupMember:
                 self._news.put_nowait(notice)
             case _ if self._is_closing:
                 self._excuse(notice)
+            case Failed(error) if error.kind == AUTHENTICATION:
+                # The member connects again and again: one of its errors waits for the application, not all of them.
+                if not self._is_refused:
+                    self._is_refused = True
+                    self._news.put_nowait(notice)
             case _:
                 self._news.put_nowait(notice)
 
