@@ -7,6 +7,7 @@ from rota.exits import MISUSED, fail
 LOOPBACK = "127.0.0.1"
 KAFKA_PORT, HTTP_PORT = 9092, 9644
 """The ports of examples: of clients of Kafka, and of --http."""
+LABEL_LETTERS_MAX = 63
 HTTP, HTTPS = "http://", "https://"
 WILDCARDS = ("0.0.0.0", "[::]")
 """Hosts that stand for all addresses of the machine."""
@@ -30,7 +31,21 @@ def parsed(text: str, lowest_port: int = 1, port: int = KAFKA_PORT) -> str:
         raise ValueError(f"write an IPv6 host in brackets, such as [::1]:{port}")
     if not lowest_port <= int(given) <= 65_535:
         raise ValueError(f"the port is {given}, give {lowest_port} to 65535")
+    if not host.startswith("[") and not _can_be_asked_for(host):
+        raise ValueError(f"`{host}` is no name of a host: {example}")
     return text if host else f"{LOOPBACK}{text}"
+
+
+def _can_be_asked_for(host: str) -> bool:
+    """Whether the system can look a host up, or none is named; otherwise that would be no OSError, but a
+    UnicodeError."""
+    if host.isascii():
+        return not host or all(0 < len(label) <= LABEL_LETTERS_MAX for label in host.removesuffix(".").split("."))
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def split(address: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rota import exits
+from rota.addresses import parsed
 from rota.cli import app
 
 NOT_UTF8 = b"a\xff"
@@ -124,3 +125,17 @@ def test_what_cannot_be_encoded_is_one_line(capfd: pytest.CaptureFixture[str], m
     with pytest.raises(SystemExit) as ending:
         process.run()
     assert (ending.value.code, capfd.readouterr().err) == (exits.MISUSED, "rota: `a\\xff` is not UTF-8\n")
+
+
+@pytest.mark.parametrize("host", ["a..b", ".a", f"{'a' * 64}.test", "b\u00fccher..test", f"{chr(252) * 64}.test"])
+@pytest.mark.parametrize("words", ["why g --http", "groups list --bootstrap-server", "conform --bootstrap-server"])
+def test_a_host_that_no_system_looks_up_is_refused(words: str, host: str) -> None:
+    option = words.split()[-1]
+    ended = CliRunner().invoke(app, [*words.split(), f"{host}:9092"])
+    assert ended.exit_code == exits.MISUSED, ended.output
+    assert ended.stderr.startswith(f"rota: {option} is `{host}:9092`: `{host}` is no name of a host: give HOST:PORT")
+
+
+@pytest.mark.parametrize("host", ["", "a", "a.b.", "b\u00fccher.test", f"{'a' * 63}.test", "[::1]", "a_b.test"])
+def test_a_host_that_can_be_looked_up_is_taken(host: str) -> None:
+    assert parsed(f"{host}:9092") == f"{host or '127.0.0.1'}:9092"
