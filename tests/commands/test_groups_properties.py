@@ -18,6 +18,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 import rota
+from rota import exits
 from rota.groups import properties
 from rota.groups.errors import GroupsError
 
@@ -53,7 +54,6 @@ def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
 @pytest.mark.parametrize("quoted", ["'p \"w;'", '"p \\"w;"', "'p \\\"w;'"])
 def test_a_password_is_in_quotation_marks_of_either_kind(quoted: str) -> None:
     login = f"PlainLoginModule required username='ana' password={quoted};"
@@ -81,6 +81,7 @@ def test_settings_that_the_library_refuses_are_a_wrong_call(
     assert (ended.code, ended.out, ended.err) == (exits.MISUSED, "", says)
 
 
+@pytest.mark.parametrize(
     ("line", "says"),
     [
         ("sasl.mechanisms=PLAIN", "no setting `sasl.mechanisms`: did you mean `sasl.mechanism`?"),
@@ -91,6 +92,11 @@ def test_settings_that_the_library_refuses_are_a_wrong_call(
         ("ssl.check.hostname=perhaps", "ssl.check.hostname is `perhaps`: give true or false"),
         ("ssl.truststore.type=JKS", "ssl.truststore.type is `JKS`: only PEM files can be read"),
         ("ssl.keystore.location=/etc/client.jks", "`/etc/client.jks` is no PEM file"),
+        ("api.version=abc", "api.version is no text for the client library: leave it out"),
+        ("kafka.client=foo", "kafka.client is no text for the client library: leave it out"),
+        ("socket.options=x", "socket.options is no text for the client library: leave it out"),
+        ("ssl.context=x", "ssl.context is no text for the client library: leave it out"),
+        ("send.buffer.bytes=large", "send.buffer.bytes is `large`: give a whole number"),
         ("sasl.jaas.config=Krb5LoginModule required;", "sasl.jaas.config has no username and password"),
     ],
 )

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition, errors
 from kafka.admin import MemberToRemove, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
-from rota.groups.errors import GroupsError, Kind, nearest
+from rota.groups.errors import GroupsError, Kind, misused, nearest
 from rota.groups.messages import ConsumerGroupDescribeRequest
 
 Partition = tuple[str, int]
@@ -145,6 +145,13 @@ def changing(what: str) -> Iterator[None]:
         raise
 
 
+def _admin(settings: Mapping[str, Any]) -> KafkaAdminClient:
+    try:
+        return KafkaAdminClient(**settings)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise misused(f"the client library refuses the properties: {error}") from error
+
+
 def _at(partition: Partition) -> Any:
     return TopicPartition(*partition)
 
@@ -162,7 +169,7 @@ class Cluster:
         }
         hint = "is the broker up, is that its address, are TLS and SASL set as it requires?"
         with asking(f"no answer from {bootstrap_servers} ({hint})"):
-            self._admin = KafkaAdminClient(**self._settings)
+            self._admin = _admin(self._settings)
 
     def __enter__(self) -> Self:
         return self

@@ -31,7 +31,12 @@ RENAMED = {
 FILES = {"ssl.truststore.location", "ssl.keystore.location", "ssl.key.location"}
 # Said in Java's files, and of no consequence here.
 WITHOUT_EFFECT = {"ssl.protocol", "ssl.enabled.protocols", "key.deserializer", "value.deserializer", "group.id"}
+WITHOUT_EFFECT |= {"metric.reporters"}
 WITHOUT_EFFECT |= {"sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"}
+NUMBERS = {"receive_buffer_bytes", "send_buffer_bytes"}
+"""Settings of the library that take a number, and have the default None."""
+OBJECTS = {"api_version", "sasl_oauth_token_provider", "ssl_context"}
+"""Settings of the library that take an object, and have the default None."""
 BOOLEANS = {"true": True, "false": False}
 
 
@@ -76,10 +81,19 @@ def setting(where: str, name: str, value: str, known: Mapping[str, Any]) -> dict
     if name in WITHOUT_EFFECT or name in STORE_TYPES:
         return {}
     key = RENAMED.get(name, name.replace(".", "_"))
+    if key in known and not _is_text(key, known[key]):
+        raise misused(f"{where}: {name} is no text for the client library: leave it out")
     if key not in known:
-        hint = nearest(name, [*RENAMED, "sasl.jaas.config", *(one.replace("_", ".") for one in known)])
+        texts = [one.replace("_", ".") for one, default in known.items() if _is_text(one, default)]
+        hint = nearest(name, [*RENAMED, "sasl.jaas.config", *texts])
         raise misused(f"{where}: the client library has no setting `{name}`{hint}")
-    return {key: _typed(where, name, known[key], value)}
+    default = 0 if key in NUMBERS else known[key]
+    return {key: _typed(where, name, default, value)}
+
+
+def _is_text(key: str, default: Any) -> bool:
+    """Whether a text can be the value of a setting of the library: not of one that takes an object of Python."""
+    return key not in OBJECTS and not callable(default) and not isinstance(default, list | tuple | dict)
 
 
 def _check_file(where: str, name: str, value: str) -> None:
