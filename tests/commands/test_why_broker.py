@@ -60,6 +60,9 @@ def test_a_partition_is_named_by_how_its_offset_moves_beside_its_end() -> None:
         4: (Movement.BACK, 5, 1),
         5: (Movement.NONE, None, 0),
     }
+    once = looks[:1]
+    assert {place.movement for place in places(once, {})} == {Movement.CURRENT, Movement.LAGS, Movement.NONE}
+    assert explaining.text(explaining.report(once, History("orders", is_whole=False), 3_600, ""))[0] == "orders: Stable"
     told = explaining.report(looks, History("orders", is_whole=False), 3_600, "")
     lines = explaining.text(told)
     assert lines[0] == (
@@ -191,7 +194,7 @@ def test_a_group_of_a_broker_is_explained_in_words_and_as_json(settings: dict[st
     assert re.search(r"changes, the latest first\n.* joined\n", text.stdout)
     assert told["state"] == "Stable"
     assert {place["member_id"] for place in told["partitions"]} <= ids
-    assert [place["movement"] for place in told["partitions"]].count("stands still") == 2
+    assert [place["movement"] for place in told["partitions"]].count("is behind") == 2
     assert (unknown.exit_code, unknown.stderr) == (3, "rota: there is no group `order`: did you mean `orders`?\n")
 
 

@@ -27,6 +27,8 @@ class Movement(StrEnum):
     CURRENT = "is up to date"
     MOVES = "moves"
     BEHIND = "falls behind"
+    LAGS = "is behind"
+    """Seen once: whether it moves is not known."""
     STILL = "stands still"
     BACK = "goes back"
     NONE = "has no commit"
@@ -69,6 +71,8 @@ def _place(at: Partition, first: Look, last: Look, owner: str | None) -> Place:
         movement = Movement.BACK
     elif lag is None or lag <= 0:
         movement = Movement.CURRENT
+    elif first is last:
+        movement = Movement.LAGS
     elif earlier is not None and committed.offset == earlier.offset:
         movement = Movement.STILL
     else:
