@@ -132,8 +132,13 @@ def instant_ms(option: str, text: str) -> int:
 
 
 def shown_time(at_ms: int | None) -> str:
-    """An instant for people; "" if it is not known."""
-    return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    """An instant for people; "" if it is not known. What no calendar has, such as 2**62, stays milliseconds."""
+    if at_ms is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
 
 
 def span_of(group: str | None, since: str | None, until: str | None) -> tuple[int | None, int | None]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rota._rota import RotaError
 from rota.audit.plant import copying, journal, records
 from rota.exits import FAILED, MISUSED, complain, existing_directory, fail, reason_of
 from rota.why.words import printable
@@ -33,7 +34,7 @@ def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
         fail(MISUSED, f"`{target}` exists already: give a directory that does not")
     try:
         planted = copying.plant(source, target)
-    except OSError as error:
+    except (OSError, RotaError) as error:
         fail(MISUSED, reason_of(error))
     missing = sorted((records.FAULTS.keys() | journal.FAULTS.keys()) - {fault.kind for fault in planted})
     if as_json:

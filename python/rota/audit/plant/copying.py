@@ -104,15 +104,17 @@ def plant_journal(source: Path, target: Path) -> list[Planted]:
 def plant(source: Path, target: Path) -> list[Planted]:
     """Copy the logs of a directory with one fault for each group, as many kinds as find a group that has room for them.
 
-    What was planted is in `planted.json` of the copy, too. Raises OSError, and then there is no copy.
+    What was planted is in `planted.json` of the copy, too. Raises OSError and, for a record that cannot be read,
+    RecordError; then there is no copy.
     """
     target.mkdir(parents=True)
     try:
         planted = _plant(source, target)
-    except OSError:
-        shutil.rmtree(target)
+        (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
+    except BaseException:
+        # Also after Ctrl-C: half a copy would pass for one.
+        shutil.rmtree(target, ignore_errors=True)
         raise
-    (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
     return planted
 
 
