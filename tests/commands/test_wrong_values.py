@@ -139,3 +139,9 @@ def test_a_host_that_no_system_looks_up_is_refused(words: str, host: str) -> Non
 @pytest.mark.parametrize("host", ["", "a", "a.b.", "b\u00fccher.test", f"{'a' * 63}.test", "[::1]", "a_b.test"])
 def test_a_host_that_can_be_looked_up_is_taken(host: str) -> None:
     assert parsed(f"{host}:9092") == f"{host or '127.0.0.1'}:9092"
+
+
+def test_options_of_an_audit_that_would_have_no_effect_are_refused(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["audit", str(tmp_path), "--command-config", "missing"])
+    says = "--command-config needs --bootstrap-server: it says how to connect to a broker"
+    assert (ended.exit_code, ended.stderr) == (exits.MISUSED, f"rota: {says}\n")

@@ -119,7 +119,7 @@ def parsed_ms(text: str) -> int:
         at = datetime.fromisoformat(text)
         at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        fail(MISUSED, f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
+        raise ValueError("give a time such as 2026-01-31T13:30:20") from None
     return (at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
@@ -155,8 +155,12 @@ def span_of(group: str | None, since: str | None, until: str | None) -> tuple[in
     return since_ms, until_ms
 
 
-def checked_paths(texts: list[str], follow: bool, bootstrap_server: str | None) -> tuple[list[Path], list[str]]:
+def checked_paths(
+    texts: list[str], follow: bool, bootstrap_server: str | None, command_config: Path | None
+) -> tuple[list[Path], list[str]]:
     """The directories, which have logs in them, and the URLs; ends the command with the reason if it has to."""
+    if command_config is not None and bootstrap_server is None:
+        fail(MISUSED, "--command-config needs --bootstrap-server: it says how to connect to a broker")
     if bool(texts) == (bootstrap_server is not None):
         fail(MISUSED, "give PATH..., or --bootstrap-server" if not texts else "--bootstrap-server takes no PATH")
     urls = [text for text in texts if is_url(text)]
@@ -310,7 +314,7 @@ def audit(
     where = on_spark.where(master, conf or [], packages, kept_as)
     needs = on_spark.needed(where, engine, {"--output": output, "--report": report, "--follow": follow}, paths or [])
     check_targets(output, report, junit, metrics, follow, kept_as)
-    directories, urls = checked_paths(paths or [], follow, bootstrap_server)
+    directories, urls = checked_paths(paths or [], follow, bootstrap_server, command_config)
     on_spark.check_usable(needs, follow, bootstrap_server)
     wanted = Wanted(directories, group, *span)
     if follow:
@@ -376,8 +380,8 @@ def ending(progress: Callable[[str], None]) -> Iterator[None]:
 
 
 def _live(bootstrap_server: str, command_config: Path | None, wanted: Wanted, shows_progress: bool) -> Audit:
-    """Audit the group records of a cluster. Ends with exit code 2 if it cannot read them, 3 if no group matches, 5 if no
-    broker answers."""
+    """Audit the group records of a cluster. Ends with exit code 2 if they cannot be read, 3 if no group matches, 5 if
+    no broker answers."""
     from rota.audit import live
     from rota.groups import options
 
