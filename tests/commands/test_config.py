@@ -410,3 +410,20 @@ def test_show_reads_the_configuration_of_a_server_that_runs(tmp_path: Path) -> N
     with rota.Server(data=tmp_path / "data", http=":0") as server:
         words = ("--listen", f":{server.port}", "--data", tmp_path / "data", "--http", server.http_address)
         assert told(*words)["listen"] == (f":{server.port}", "flag --listen")
+
+
+@pytest.mark.parametrize("retention", ["", "journal_retention_ms = 1000"])
+def test_a_flag_turns_off_a_journal_of_the_file_or_the_environment(tmp_path: Path, retention: str) -> None:
+    file = tmp_path / "rota.toml"
+    file.write_text(f"[server]\njournal_dir = {json.dumps(str(tmp_path / 'journal'))}\n{retention}\n")
+    on, off = told("--config", file), told("--config", file, "--no-journal")
+    assert on["journal_dir"] == (str(tmp_path / "journal"), f"file {file}")
+    assert (off["journal_dir"], off["journal"]) == ((None, "default"), (False, "flag --journal"))
+    assert told("--no-journal", ROTA_JOURNAL_DIR=str(tmp_path / "journal"))["journal_dir"] == (None, "default")
+    given = told("--journal-dir", tmp_path, ROTA_JOURNAL="false")
+    assert given["journal_dir"] == (str(tmp_path), "flag --journal-dir")
+
+
+def test_two_flags_about_the_journal_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    says = "rota: --no-journal and --journal-dir contradict each other: give one of them\n"
+    assert show("--no-journal", "--journal-dir", tmp_path) == (2, "", says)

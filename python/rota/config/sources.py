@@ -17,6 +17,8 @@ FILE_VARIABLE = "ROTA_CONFIG"
 TABLES = ("server", "kafka")
 DEFAULT = "default"
 HIDDEN = "(hidden)"
+OF_JOURNAL = ("journal_dir", "journal_retention_bytes", "journal_retention_ms")
+"""What is without effect if a source that counts more has turned the journal off."""
 
 
 class Told(NamedTuple):
@@ -153,8 +155,10 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, Told]:
 def resolve(*sources: Mapping[str, Told]) -> Resolved:
     """What the sources say together; a later one counts more. Raises ConfigError for a value that cannot be."""
     together: dict[str, Told] = {}
-    for source in sources:
+    rank: dict[str, int] = {}
+    for at, source in enumerate(sources):
         together |= source
+        rank |= dict.fromkeys(source, at)
     options = {name: Told(option.default, DEFAULT) for name, option in OPTIONS.items()}
     settings: dict[str, Told] = {}
     for name, told in together.items():
@@ -166,6 +170,10 @@ def resolve(*sources: Mapping[str, Told]) -> Resolved:
         except UnfitError as error:
             value = HIDDEN if OPTIONS[name].is_secret else written(told.value)
             raise ConfigError(f"{told.source}: `{name}` is `{value}`: give {error}") from None
+    if options["journal"].value is False:
+        for name in OF_JOURNAL:
+            if rank.get(name, 0) < rank.get("journal", 0):
+                options[name] = Told(OPTIONS[name].default, DEFAULT)
     return Resolved(options, settings)
 
 

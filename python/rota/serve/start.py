@@ -225,6 +225,9 @@ def check_tokens(told: Resolved) -> None:
 
 def check_directories(told: Resolved) -> None:
     """End the command, before anything is written, if --data or --journal-dir cannot be a directory."""
+    journal, journal_dir = told.options["journal"], told.options["journal_dir"]
+    if journal.value is False and all(one.source.startswith("flag") for one in (journal, journal_dir)):
+        fail(MISUSED, "--no-journal and --journal-dir contradict each other: give one of them")
     if told["journal"] and told["data"] is None and told["journal_dir"] is None:
         fail(MISUSED, f"{told.called('journal')} needs a directory: give --data DIR, or --journal-dir DIR")
     for name in ("data", "journal_dir"):
