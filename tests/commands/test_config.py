@@ -427,3 +427,11 @@ def test_a_flag_turns_off_a_journal_of_the_file_or_the_environment(tmp_path: Pat
 def test_two_flags_about_the_journal_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     says = "rota: --no-journal and --journal-dir contradict each other: give one of them\n"
     assert show("--no-journal", "--journal-dir", tmp_path) == (2, "", says)
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rota.toml"
+    file.write_text(f"a = {'[' * 100_000}")
+    code, _, says = show("--config", file)
+    assert (code, says.count("\n")) == (2, 1)
+    assert says.startswith(f"rota: file {file}: not a TOML file: "), says

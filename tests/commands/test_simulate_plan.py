@@ -128,3 +128,11 @@ def test_a_picture_has_a_row_for_each_process_and_a_bar_for_each_time_of_ownersh
     bars = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     assert len(bars) == len(world.owned)
     assert root.findtext(f"{SVG}title") == "a < b"
+
+
+def test_a_seed_without_room_for_the_worlds_behind_it_is_refused() -> None:
+    most = 2**64 - plan.WORLDS
+    ended = runner.invoke(app, ["simulate", "--plan", str(PLANS[0]), "--seed", str(most + 1)])
+    says = f"--seed is `{most + 1}`: with --plan give a whole number from 0 to {most}"
+    assert (ended.exit_code, ended.stderr) == (2, f"rota: {says}\n")
+    assert plan.cost(SMALL, worlds=1, seed=2**64 - 1).rebalances >= 0

@@ -111,7 +111,7 @@ def read_file(path: Path) -> dict[str, Told]:
     source = f"file {path}"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
         if path.suffix == ".properties" and not isinstance(error, OSError):
             reason = "rota reads TOML: put the settings into its table [kafka], texts in quotes (docs/operating.md)"

@@ -169,6 +169,10 @@ def _draw(where: Path, picture: str) -> None:
 
 def _plan(source: Path, seed: int, draw: Path | None, as_json: bool) -> NoReturn:
     """What a deploy costs as it is planned, and with static members instead of dynamic ones or the other way round."""
+    # The worlds behind the first one have seeds, too.
+    last = UINT64_MAX - planning.WORLDS + 1
+    if seed > last:
+        fail(MISUSED, f"--seed is `{seed}`: with --plan give a whole number from 0 to {last}")
     try:
         wanted = planning.read(source.read_text(encoding="utf-8"))
         both = sorted((wanted, planning.other(wanted)), key=lambda one: one.group.static)

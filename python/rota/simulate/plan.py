@@ -77,7 +77,7 @@ def read(text: str) -> Plan:
     """The plan in a TOML text. Raises InputError that names what is wrong."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"it is not TOML: {error}") from None
     unknown = tables.keys() - {"group", "deploy"}
     if unknown:
