@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from rota import exits, interrupts
+from rota.check import cli
+from rota.check.engines import Effort, Progress, Report
 from rota.system import Flag
 from tests.clients.eventually import eventually
 from tests.commands.interrupted import CASES, ENDS_WITHIN_S, Case, interrupt, name_of, scene, simulate
@@ -78,6 +80,21 @@ cli.checked("proofs", run, engines.Effort(), [])
     command = [sys.executable, "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (exits.INTERRUPTED, "rota: proofs was interrupted")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_checked_before_an_interrupt_is_printed_in_the_form_that_was_asked_for(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_effort: Effort, _progress: Progress) -> Report:
+        raise KeyboardInterrupt
+
+    before = [Report("simulation", ok=True, seconds=1.0, figures={"worlds": 3})]
+    with pytest.raises(SystemExit):
+        cli.checked("proofs", run, Effort(), before, as_json=as_json)
+    printed = capsys.readouterr().out
+    assert printed == f"{cli.as_text(before, as_json)}\n"
+    assert printed.startswith("[") == as_json
 
 
 def test_an_error_of_the_work_is_raised_and_no_other_job_begins() -> None:

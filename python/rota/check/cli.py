@@ -62,7 +62,7 @@ def sign(engine: str) -> Iterator[Progress]:
         yield lambda done, of, job: say(f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH].rstrip())
 
 
-def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report:
+def checked(name: str, run: Run, effort: Effort, so_far: list[Report], *, as_json: bool = False) -> Report:
     """The engine's report. If it is interrupted, its processes end, and what others reported is printed."""
     try:
         with sign(name) as say:
@@ -71,7 +71,7 @@ def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report
         for process in multiprocessing.active_children():
             process.kill()
         if so_far:
-            typer.echo(table(so_far))
+            typer.echo(as_text(so_far, as_json))
         complain(f"{name} was interrupted")
         if interrupts.are_watched():
             # An interrupt inside the pool can leave a lock held that its thread needs, and the interpreter's own end
@@ -86,12 +86,15 @@ def effort(quick: bool, seed: int, steps: int | None, jobs: int | None) -> Effor
     return Effort(quick, seed, steps, jobs or os.cpu_count() or 1)
 
 
+def as_text(reports: list[Report], as_json: bool) -> str:
+    """The figures of the reports, as JSON also what failed."""
+    return json.dumps([report.data() for report in reports], indent=2) if as_json else table(reports)
+
+
 def end(reports: list[Report], absent: list[str], as_json: bool) -> NoReturn:
     """Print the reports, and end with 1 if anything failed, with 2 if something could not be run."""
-    if as_json:
-        typer.echo(json.dumps([report.data() for report in reports], indent=2))
-    else:
-        typer.echo(table(reports))
+    typer.echo(as_text(reports, as_json))
+    if not as_json:
         for report in reports:
             for failure in report.failures:
                 typer.echo(f"\n{report.engine}: {failure}")
@@ -132,7 +135,7 @@ def every(
         if absent[engine.name] is None:
             for protocol in engine.protocols:
                 asked = replace(effort(quick, seed, steps, jobs), protocol=protocol)
-                reports.append(checked(engine.name, engine.run, asked, reports))
+                reports.append(checked(engine.name, engine.run, asked, reports, as_json=as_json))
     end(reports, [f"left out: {needed}" for needed in absent.values() if needed], as_json)
 
 
@@ -184,7 +187,7 @@ def walk(
     reports: list[Report] = []
     for name in [protocol] if protocol else DIFFERENTIAL.protocols:
         asked = replace(effort(quick, seed, steps, jobs), protocol=name)
-        reports.append(checked("differential", DIFFERENTIAL.run, asked, reports))
+        reports.append(checked("differential", DIFFERENTIAL.run, asked, reports, as_json=as_json))
         if not reports[-1].ok:
             break
     end(reports, [], as_json)
