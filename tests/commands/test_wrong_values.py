@@ -145,3 +145,11 @@ def test_options_of_an_audit_that_would_have_no_effect_are_refused(tmp_path: Pat
     ended = CliRunner().invoke(app, ["audit", str(tmp_path), "--command-config", "missing"])
     says = "--command-config needs --bootstrap-server: it says how to connect to a broker"
     assert (ended.exit_code, ended.stderr) == (exits.MISUSED, f"rota: {says}\n")
+
+
+def test_a_meta_properties_that_is_a_directory_is_an_error_in_json(tmp_path: Path) -> None:
+    (tmp_path / "data" / "meta.properties").mkdir(parents=True)
+    words = ["cluster", "import", str(tmp_path / "data"), *ENGINE.split(), "--json"]
+    ended = CliRunner().invoke(app, words)
+    assert json.loads(ended.stderr)["error"] in ("Failed", "Misused"), ended.output
+    assert "meta.properties" in ended.stderr

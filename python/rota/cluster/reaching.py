@@ -21,7 +21,7 @@ from rota.cluster.access import ATTEMPT_MS, URLS, access_of
 from rota.cluster.options import Engine, EngineCa, EngineCert, EngineKey, EnginePasswordFile, EngineUser
 from rota.config.command import read_flags
 from rota.config.sources import FILE_VARIABLE, configured
-from rota.exits import FAILED, INTERRUPTED, MISUSED, NOT_FOUND, UNREACHABLE, complain, on_stderr
+from rota.exits import FAILED, INTERRUPTED, MISUSED, NOT_FOUND, UNREACHABLE, complain, on_stderr, reason_of
 from rota.log import META_PROPERTIES
 
 QUIET_S = 1.0
@@ -100,6 +100,11 @@ def ending(*, as_json: bool) -> Iterator[None]:
         end(FAILED, str(error), as_json=as_json)
     except ValueError as error:
         end(MISUSED, str(error), as_json=as_json)
+    except BrokenPipeError:
+        # Of stdout, whose reader has what it wanted.
+        raise
+    except OSError as error:
+        end(FAILED, reason_of(error), as_json=as_json)
     except KeyboardInterrupt:
         end(INTERRUPTED, "interrupted; what was written stays, and `rota cluster plan` shows it", as_json=as_json)
 
