@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use kafka_protocol::messages::{
-    FetchRequest,
+    FetchRequest, FetchResponse,
     fetch_request::{FetchPartition, FetchTopic},
-    fetch_response::FetchableTopicResponse,
 };
 use rota_core::error::ErrorCode;
 use rota_security::acl::{Operation, ResourceType};
@@ -19,7 +18,7 @@ use crate::{
     client::reply_to::ReplyTo,
     faults,
     node::Node,
-    topics::{Seen, WatchId},
+    topics::{Seen, Unread, WatchId},
 };
 
 /// Answers at once if there is enough data or an error; otherwise the request waits.
@@ -33,16 +32,20 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
     let refused = refuse_forbidden(context, &mut request);
     follow_offsets(context.node, &request);
-    let seen_changes = context.node.topics().changes();
-    let mut outcome = context.node.topics().fetch(&request, context.version());
+    let (topics, version) = (context.node.topics(), context.version());
+    let seen_changes = topics.changes();
+    let mut outcome = topics.fetch(&request, version);
     if max_wait_ms == 0 || outcome.is_complete(&request) {
-        outcome.response.responses.extend(refused);
+        add_errors(&mut outcome.response, &refused);
         return Ok(context.answer(&outcome.response));
     }
+    let mut unread = topics.take_unread(&mut request, version);
+    unread.extend(refused);
+    unread.shrink_to_fit();
     Ok(Handled::Fetch(Box::new(FetchWait {
-        refused,
+        unread,
         seen_changes,
-        seen: context.node.topics().seen(&request, context.version(), &outcome),
+        seen: topics.seen(&request, version, &outcome),
         request,
         readable: outcome.readable,
         reply_to: context.reply_to(),
@@ -56,8 +59,12 @@ fn follow_offsets(node: &mut Node, request: &FetchRequest) {
     node.follow_offsets(partitions);
 }
 
-/// Takes the topics that the client may not read out of the request, and returns their answers.
-fn refuse_forbidden(context: &mut Context<'_>, request: &mut FetchRequest) -> Vec<FetchableTopicResponse> {
+fn add_errors(response: &mut FetchResponse, unread: &[Unread]) {
+    unread.iter().for_each(|unread| unread.add_to(response));
+}
+
+/// Takes the topics that the client may not read out of the request, and returns them with their error.
+fn refuse_forbidden(context: &mut Context<'_>, request: &mut FetchRequest) -> Vec<Unread> {
     let access = context.access();
     let asked = std::mem::take(&mut request.topics);
     let topics = context.node.topics();
@@ -66,19 +73,23 @@ fn refuse_forbidden(context: &mut Context<'_>, request: &mut FetchRequest) -> Ve
         let name = if topic.topic_id.is_nil() { Some(topic.topic.as_str()) } else { topics.topic_name(topic.topic_id) };
         let count = topic.partitions.len();
         let allows = |name: &str| access.allows_counted(Operation::Read, ResourceType::Topic, name, count);
-        // An id of no topic is unknown to everyone.
-        if name.is_none_or(allows) { allowed.push(topic) } else { refused.push(topic) }
+        // An id of no topic is unknown to everyone, and stays so while the request waits.
+        if name.is_none_or(allows) {
+            allowed.push(topic);
+        } else {
+            refused.push(Unread::all(&topic, ErrorCode::TopicAuthorizationFailed));
+        }
     }
-    let refused = FetchRequest::default().with_topics(refused);
     request.topics = allowed;
-    faults::fetch_error(&refused, ErrorCode::TopicAuthorizationFailed).responses
+    refused
 }
 
 /// A waiting fetch.
 pub struct FetchWait {
+    /// Each partition that it waits for, once.
     request: FetchRequest,
-    /// The answers for topics that the client may not read.
-    refused: Vec<FetchableTopicResponse>,
+    /// What is answered with errors.
+    unread: Vec<Unread>,
     /// The changes of topics before the first look.
     seen_changes: u64,
     /// What the last look has seen.
@@ -99,8 +110,10 @@ impl FetchWait {
         let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
         self.body_bytes
             + self.seen.size_bytes()
+            + self.unread.iter().map(Unread::size_bytes).sum::<usize>()
             + topics.len() * size_of::<FetchTopic>()
-            + partitions * size_of::<FetchPartition>()
+            // Each watched partition has the id of the watch, in a list that grows by doubling.
+            + partitions * (size_of::<FetchPartition>() + 2 * size_of::<WatchId>())
     }
 
     /// Looks again before the first watch, if something has changed since. Returns whether it answered.
@@ -108,9 +121,14 @@ impl FetchWait {
         node.topics().changes() != self.seen_changes && self.finish(node, false)
     }
 
-    /// Notifies the client when a partition of the fetch has data.
+    /// Notifies the client whenever a partition of the fetch has data.
     pub fn watch(&self, node: &mut Node) -> WatchId {
         node.topics_mut().0.watch(&self.request, self.reply_to.version, self.reply_to.client.data())
+    }
+
+    /// Watches again if the watch has ended. Returns the watch.
+    pub fn keep_watching(&self, node: &mut Node, watch: WatchId) -> WatchId {
+        if node.topics().is_watching(watch) { watch } else { self.watch(node) }
     }
 
     /// Ends the watch.
@@ -131,7 +149,7 @@ impl FetchWait {
         let is_gone = outcome.readable < self.readable;
         let finished = is_over || is_gone || outcome.is_complete(&self.request);
         if finished {
-            outcome.response.responses.extend_from_slice(&self.refused);
+            add_errors(&mut outcome.response, &self.unread);
             self.reply_to.encode_or_close(&outcome.response);
         } else {
             self.seen = topics.seen(&self.request, version, &outcome);

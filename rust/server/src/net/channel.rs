@@ -451,16 +451,15 @@ impl Channel {
         if wait.finish_if_changed(&mut self.event_loop.node.borrow_mut()) {
             return Ok(());
         }
+        let mut watch = wait.watch(&mut self.event_loop.node.borrow_mut());
         loop {
-            let watch = wait.watch(&mut self.event_loop.node.borrow_mut());
             let waited = self.read_ahead_until_woken(wait).await;
             let node = &mut self.event_loop.node.borrow_mut();
-            FetchWait::unwatch(node, watch);
-            waited?;
-            let over = self.client.ending() != Ending::No;
-            if wait.finish(node, over) {
-                return Ok(());
+            if waited.is_err() || wait.finish(node, self.client.ending() != Ending::No) {
+                FetchWait::unwatch(node, watch);
+                return waited;
             }
+            watch = wait.keep_watching(node, watch);
         }
     }
 

@@ -1,6 +1,6 @@
-//! Fetch, and waiting for data.
+//! Fetch.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
@@ -10,7 +10,6 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 use rota_log::{batches, store::Slice};
-use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{Partition, Topics, partition_data::Records, refusal::BY_ID_SINCE, settings::FETCH_BYTES_MAX};
@@ -19,6 +18,7 @@ use super::{Partition, Topics, partition_data::Records, refusal::BY_ID_SINCE, se
 const SESSIONS_SINCE: i16 = 7;
 /// The session epochs of a full fetch: "new session" and "no session".
 const FULL_FETCH_EPOCHS: [i32; 2] = [0, -1];
+pub(super) const READ_UNCOMMITTED: i8 = 0;
 pub(super) const READ_COMMITTED: i8 = 1;
 
 /// The result of a fetch.
@@ -52,17 +52,6 @@ pub(super) fn min_bytes(request: &FetchRequest) -> usize {
 /// Returns the limit on the bytes of records in an answer.
 fn bytes_max(request: &FetchRequest) -> usize {
     usize::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX)
-}
-
-/// Identifies one watch; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WatchId(u64);
-
-/// The notification of a watch, and the partitions that hold its id.
-#[derive(Debug)]
-pub(super) struct Watch {
-    notify: Arc<Notify>,
-    partitions: Vec<(Uuid, i32)>,
 }
 
 /// The remaining bytes of a fetch.
@@ -131,7 +120,11 @@ impl Topics {
     }
 
     /// Returns what counts of each partition that exists: as in Kafka, what the request says of it last.
-    fn newest_mentions<'r>(&self, request: &'r FetchRequest, version: i16) -> HashMap<(Uuid, i32), &'r FetchPartition> {
+    pub(super) fn newest_mentions<'r>(
+        &self,
+        request: &'r FetchRequest,
+        version: i16,
+    ) -> HashMap<(Uuid, i32), &'r FetchPartition> {
         let mut newest = HashMap::new();
         for asked in &request.topics {
             if let Ok((_, topic)) = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id) {
@@ -139,72 +132,6 @@ impl Topics {
             }
         }
         newest
-    }
-
-    /// Notifies `notify` once, when a partition of the request gets data or is deleted.
-    pub fn watch(&mut self, request: &FetchRequest, version: i16, notify: &Arc<Notify>) -> WatchId {
-        let id = WatchId(self.next_watch);
-        self.next_watch += 1;
-        let mut partitions = Vec::new();
-        let table = Arc::clone(&self.table);
-        for asked in &request.topics {
-            let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
-            let Some(topic) = found.ok().and_then(|(name, _)| table.topic(name)) else { continue };
-            for wanted in &asked.partitions {
-                if self.led(topic, wanted.partition).is_err() {
-                    continue;
-                }
-                let place = (topic.id, wanted.partition);
-                let partition = self.data.entry(place).or_default();
-                // A repeated partition is already watched, so a watch costs no more than its partitions.
-                if partition.watches.last() != Some(&id) {
-                    partition.watches.push(id);
-                    partitions.push(place);
-                }
-            }
-        }
-        self.watches.insert(id, Watch { notify: Arc::clone(notify), partitions });
-        id
-    }
-
-    /// Ends a watch; no effect if it has fired.
-    pub fn unwatch(&mut self, id: WatchId) {
-        self.forget(id);
-    }
-
-    /// Returns a number that changes whenever a watch could have been notified.
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// Returns the number of active watches.
-    pub fn watching(&self) -> usize {
-        self.watches.len()
-    }
-
-    /// Returns the number of watched partitions, counted per watch.
-    pub fn watched_partitions(&self) -> usize {
-        self.watches.values().map(|watch| watch.partitions.len()).sum()
-    }
-
-    /// Notifies and ends these watches.
-    pub(super) fn fire(&mut self, ids: Vec<WatchId>) {
-        self.changes += 1;
-        for id in ids {
-            if let Some(watch) = self.forget(id) {
-                watch.notify.notify_one();
-            }
-        }
-    }
-
-    fn forget(&mut self, id: WatchId) -> Option<Watch> {
-        let watch = self.watches.remove(&id)?;
-        for place in &watch.partitions {
-            if let Some(partition) = self.data.get_mut(place) {
-                partition.watches.retain(|watching| *watching != id);
-            }
-        }
-        Some(watch)
     }
 }
 
@@ -294,7 +221,7 @@ fn has_records_of(records: &Bytes, aborted: &rota_log::AbortedTransaction) -> bo
 const UNSEEN: [ErrorCode; 3] =
     [ErrorCode::UnknownTopicOrPartition, ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicId];
 
-fn partition_answer(
+pub(super) fn partition_answer(
     wanted: &FetchPartition,
     read: Result<(&Partition, Bytes), ErrorCode>,
     isolation_level: i8,

@@ -68,8 +68,7 @@ impl Topics {
         };
         partition.producers.ended(&marker, now_ms);
         if token.is_none() {
-            let watches = std::mem::take(&mut partition.watches);
-            self.fire(watches);
+            self.wake(place);
         }
         Ok(token)
     }

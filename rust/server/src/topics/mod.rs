@@ -20,7 +20,8 @@
 //! | `create_partitions(&request, version)` | 0–3 | `CreatePartitionsResponse` |
 //! | `produce(&request, version, now_ms)` | 3–13 | [`ProduceOutcome`]; with acks 0 nothing is written, and the connection is closed if `has_error`, as Kafka does |
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
-//! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the id of a watch, which calls `notify.notify_one()` once when a partition of the request gets data or is deleted |
+//! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the id of a watch, which calls `notify.notify_one()` when a partition of the request gets data, and a last time when one is deleted |
+//! | `take_unread(&mut request, version)` | 4–18 | what a Fetch that waits gets errors for; the request keeps the rest |
 //! | `write_marker(name, partition, marker, now_ms)` | | [`MarkerOutcome`]: a durable marker, an error, or an append in flight |
 //! | `describe_producers(&request)` | 0 | `DescribeProducersResponse` |
 //! | `list_offsets(&request, version)` | 1–10 | `ListOffsetsResponse` |
@@ -30,10 +31,10 @@
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | the facts that the offset APIs check |
 //! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
 //!
-//! To wait for data: `fetch`; if it is not complete, and again if `changes()` is another number by then, `watch` with a
-//! `Notify` of the connection, wait for the notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again
-//! if the time is up or `may_be_complete(&request, version, &seen)`, where `seen` is what the last fetch has seen. A
-//! watch fires at most once, for data of its own partitions, and is removed then.
+//! To wait for data: `fetch`; if it is not complete, `take_unread`, and `fetch` again if `changes()` is another number by
+//! then. `watch` with a `Notify` of the connection, and wait for the notification or `max_wait_ms`. `fetch` again if the
+//! time is up or `may_be_complete(&request, version, &seen)`, where `seen` is what the last fetch has seen; else wait
+//! again, after another `watch` if not `is_watching(id)`. `unwatch` at the end.
 //!
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
 //! `__consumer_offsets` is listed and read like another topic; clients may not produce to it or delete it.
@@ -98,12 +99,13 @@ mod table;
 mod transactions;
 mod verify;
 mod waiting;
+mod watches;
 
 pub use crate::base::place::{Cluster, Node};
 pub use crate::{base::topic_settings as settings, log::CONSUMER_OFFSETS};
 pub use delete_topics::Deletion;
 pub use describe_producers::refused as refuse_describe_producers;
-pub use fetch::{FetchOutcome, WatchId};
+pub use fetch::FetchOutcome;
 pub use markers::{MarkerOutcome, error_of};
 pub use name::{NameError, check_name};
 pub use produce::{AppendToken, ProduceOutcome};
@@ -111,13 +113,14 @@ pub use settings::TopicSettings;
 pub use shared::{Image, SharedTopics, leaders_in_note};
 pub use table::TopicTable;
 pub use verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Verify, error_of_verdict, must_ask};
-pub use waiting::Seen;
+pub use waiting::{Seen, Unread};
+pub use watches::WatchId;
 
 pub use configs::ConfigRow;
 
 use self::{
     configs::{BrokerValue, TopicConfigs},
-    fetch::Watch,
+    watches::{Watch, WatchCounts},
 };
 
 /// The leader epoch of user topics, which have had one leader only, unless Kafka wrote their messages.
@@ -196,7 +199,7 @@ pub struct Topics {
     /// The state of each partition that has no data yet.
     untouched: Partition,
     watches: HashMap<WatchId, Watch>,
-    next_watch: u64,
+    watch_counts: WatchCounts,
     /// Number of times that watches of a partition were due.
     changes: u64,
     /// Topics that the change under way has removed from the table.
@@ -225,7 +228,7 @@ impl Topics {
             data: HashMap::new(),
             untouched: Partition::default(),
             watches: HashMap::new(),
-            next_watch: 0,
+            watch_counts: WatchCounts::default(),
             changes: 0,
             removed: Vec::new(),
             appends: Appends::default(),
@@ -277,14 +280,10 @@ impl Topics {
 
     /// Wakes the fetches that wait for records of a partition of `__consumer_offsets`.
     pub fn wake_offsets_readers(&mut self, index: i32) {
-        self.changes += 1;
         if self.watches.is_empty() {
-            return;
-        }
-        let place = self.topic_id(CONSUMER_OFFSETS).map(|id| (id, index));
-        if let Some(partition) = place.and_then(|place| self.data.get_mut(&place)) {
-            let watches = std::mem::take(&mut partition.watches);
-            self.fire(watches);
+            self.changes += 1;
+        } else if let Some(id) = self.topic_id(CONSUMER_OFFSETS) {
+            self.wake((id, index));
         }
     }
 
@@ -324,7 +323,8 @@ impl Topics {
                 disk.complete_aborted(&records.on_disk, transactions);
             }
             let (log, transactions) = (Records::Disk(records), transactions.unwrap_or_default());
-            self.data.insert(place, Partition { log, transactions, ..Partition::default() });
+            let watches = self.data.remove(&place).map(|before| before.watches).unwrap_or_default();
+            self.data.insert(place, Partition { log, transactions, watches, ..Partition::default() });
         }
     }
 
@@ -533,7 +533,7 @@ impl Topics {
         for index in 0..topic.leaders.len() as i32 {
             if let Some(partition) = self.data.remove(&(topic.id, index)) {
                 self.owner.count_bytes(0, partition.log.memory_bytes());
-                self.fire(partition.watches);
+                self.end_watches(partition.watches);
             }
         }
     }

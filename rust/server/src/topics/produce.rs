@@ -221,8 +221,7 @@ impl Topics {
         let first_offset = partition.log.first_offset();
         if token.is_none() {
             partition.observe(&WrittenBatch::of(batch, None).at(base_offset), None);
-            let watches = std::mem::take(&mut partition.watches);
-            self.fire(watches);
+            self.wake(place);
         }
         Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1), token })
     }
@@ -243,8 +242,7 @@ impl Topics {
                     }
                     disk.ended(&result, &mut partition.producers);
                 }
-                let watches = std::mem::take(&mut partition.watches);
-                self.fire(watches);
+                self.wake(place);
             }
             (token, result)
         };

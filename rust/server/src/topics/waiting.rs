@@ -1,14 +1,61 @@
 //! What a waiting Fetch has seen of its partitions. It reads them again only once they may have enough.
 
-use kafka_protocol::messages::{FetchRequest, fetch_request::FetchPartition};
+use std::collections::BTreeMap;
+
+use kafka_protocol::messages::{
+    FetchRequest, FetchResponse, TopicName,
+    fetch_request::{FetchPartition, FetchTopic},
+    fetch_response::FetchableTopicResponse,
+};
 use rota_core::error::ErrorCode;
+use uuid::Uuid;
 
 use super::{
     Partition, Topic, Topics,
-    fetch::{FetchOutcome, READ_COMMITTED, check_leader_epoch, min_bytes},
+    fetch::{FetchOutcome, READ_COMMITTED, READ_UNCOMMITTED, check_leader_epoch, min_bytes, partition_answer},
     partition_data::Records,
     refusal::BY_ID_SINCE,
 };
+
+/// Partitions of one topic that a Fetch gets errors for, however long it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    topic: TopicName,
+    topic_id: Uuid,
+    /// The position of the topic in the request, if other partitions of it are read.
+    read_at: Option<usize>,
+    partitions: Vec<(i32, ErrorCode)>,
+}
+
+impl Unread {
+    /// All partitions of a topic that a Fetch names get this error.
+    pub fn all(asked: &FetchTopic, error: ErrorCode) -> Unread {
+        let partitions = asked.partitions.iter().map(|named| (named.partition, error)).collect();
+        Unread { topic: asked.topic.clone(), topic_id: asked.topic_id, read_at: None, partitions }
+    }
+
+    /// Returns its approximate memory in bytes.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Unread>() + self.partitions.capacity() * size_of::<(i32, ErrorCode)>()
+    }
+
+    /// Adds the errors to the answer for what was read.
+    pub fn add_to(&self, response: &mut FetchResponse) {
+        let errors = self.partitions.iter().map(|(index, error)| {
+            let wanted = FetchPartition::default().with_partition(*index);
+            partition_answer(&wanted, Err(*error), READ_UNCOMMITTED)
+        });
+        match self.read_at.and_then(|at| response.responses.get_mut(at)) {
+            Some(answer) => answer.partitions.extend(errors),
+            None => response.responses.push(
+                FetchableTopicResponse::default()
+                    .with_topic(self.topic.clone())
+                    .with_topic_id(self.topic_id)
+                    .with_partitions(errors.collect()),
+            ),
+        }
+    }
+}
 
 /// What a fetch has seen when it was not complete.
 #[derive(Clone, Debug)]
@@ -60,6 +107,45 @@ impl Seen {
 }
 
 impl Topics {
+    /// Leaves in a request that waits only what it waits for: as in Kafka each partition once, as it was named last. Data that
+    /// comes must not cost the length of the request. Returns the partitions that this node cannot read.
+    pub fn take_unread(&self, request: &mut FetchRequest, version: i16) -> Vec<Unread> {
+        let mut unread = Vec::new();
+        let mut read: Vec<FetchTopic> = Vec::new();
+        let mut newest = self.newest_mentions(request, version);
+        for asked in &request.topics {
+            let found = match self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id) {
+                Ok((_, found)) => found,
+                Err(error) => {
+                    unread.push(Unread::all(asked, error));
+                    continue;
+                }
+            };
+            let (mut wanted, mut errors) = (Vec::new(), Vec::new());
+            for named in &asked.partitions {
+                // A repeated partition is already there.
+                let Some(named) = newest.remove(&(found.id, named.partition)) else { continue };
+                match self.partition(found, named.partition) {
+                    Ok(_) => wanted.push(named.clone().with_unknown_tagged_fields(BTreeMap::new())),
+                    Err(error) => errors.push((named.partition, error)),
+                }
+            }
+            let (topic, topic_id) = (asked.topic.clone(), asked.topic_id);
+            let is_read = !wanted.is_empty();
+            if !errors.is_empty() || asked.partitions.is_empty() {
+                let read_at = is_read.then_some(read.len());
+                unread.push(Unread { topic: topic.clone(), topic_id, read_at, partitions: errors });
+            }
+            if is_read {
+                wanted.shrink_to_fit();
+                read.push(FetchTopic::default().with_topic(topic).with_topic_id(topic_id).with_partitions(wanted));
+            }
+        }
+        request.topics = read;
+        request.unknown_tagged_fields = BTreeMap::new();
+        unread
+    }
+
     /// Returns what a fetch with this outcome has seen.
     pub fn seen(&self, request: &FetchRequest, version: i16, outcome: &FetchOutcome) -> Seen {
         Seen { ready_bytes: outcome.ready_bytes, positions: self.positions(request, version).collect() }

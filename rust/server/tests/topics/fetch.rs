@@ -7,9 +7,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use kafka_protocol::messages::{DeleteTopicsRequest, FetchRequest};
+use kafka_protocol::messages::{DeleteTopicsRequest, FetchRequest, fetch_request::FetchTopic};
+use rota_core::error::ErrorCode;
 use rota_log::batches;
-use rota_server::topics::settings::FETCH_BYTES_MAX;
+use rota_server::topics::{Unread, settings::FETCH_BYTES_MAX};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -175,21 +176,40 @@ fn what_a_limit_cuts_off_counts_as_data() {
 }
 
 #[test]
-fn a_watch_is_told_once_and_only_of_its_own_partitions() {
+fn a_watch_is_told_of_its_own_partitions_until_it_ends() {
     let mut topics = table(3);
     let (here, there) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    topics.watch(&fetch_request(&[(0, 0), (1, 0), (1, 0), (9, 0)]), 12, &here);
+    let watch = topics.watch(&fetch_request(&[(0, 0), (1, 0), (1, 0), (9, 0)]), 12, &here);
     topics.watch(&fetch_request(&[(2, 0)]), 12, &there);
     assert_eq!(topics.watching(), 2);
-    produce_to(&mut topics, 1, batch(&[1]));
-    assert_eq!((told(&here), told(&there)), (true, false));
-    assert_eq!(topics.watching(), 1);
+    for partition in [1, 1, 0] {
+        produce_to(&mut topics, partition, batch(&[1]));
+        assert_eq!((told(&here), told(&there)), (true, false));
+    }
+    topics.unwatch(watch);
+    assert_eq!((topics.watching(), topics.is_watching(watch)), (1, false));
     produce_to(&mut topics, 0, batch(&[1]));
     assert!(!told(&here), "it has the answer");
     produce_to(&mut topics, 2, b"not a batch".as_slice());
     assert!(!told(&there), "nothing was stored");
     produce_to(&mut topics, 2, batch(&[1]));
     assert!(told(&there));
+}
+
+#[test]
+fn partitions_keep_only_so_many_ids_of_watches_that_ended() {
+    let mut topics = table(3);
+    let notify = Arc::new(Notify::new());
+    let request = fetch_request(&[(0, 0), (1, 0)]);
+    topics.watch(&request, 12, &notify);
+    for _ in 0..1_000 {
+        let watch = topics.watch(&request, 12, &notify);
+        topics.unwatch(watch);
+        assert!(topics.held_watch_ids() <= 64, "{}", topics.held_watch_ids());
+    }
+    assert_eq!(topics.watched_partitions(), 2);
+    produce_to(&mut topics, 1, batch(&[1]));
+    assert!(told(&notify));
 }
 
 #[test]
@@ -218,6 +238,31 @@ fn what_a_fetch_says_last_of_a_partition_counts() {
     assert_eq!(answers.iter().map(|answer| answer.partition_index).collect::<Vec<_>>(), [0, 1, 9]);
     let batches: Vec<_> = batches(answers[0].records.as_ref().unwrap()).map(Result::unwrap).collect();
     assert_eq!(batches.iter().map(|batch| batch.header().base_offset).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_fetch_that_waits_keeps_each_partition_that_can_be_read_once() {
+    let mut topics = table(2);
+    produce(&mut topics, batch(&[1]));
+    let mut request = fetch_request(&[(0, 0); 1_000]);
+    request.topics[0].partitions.extend(fetch_request(&[(1, 0), (9, 0), (9, 1), (0, 1)]).topics.remove(0).partitions);
+    let again = request.topics[0].clone();
+    let mut unknown = fetch_request(&[(0, 0), (1, 0)]).topics.remove(0).with_topic(name("u"));
+    let nothing = FetchTopic::default().with_topic(name("v"));
+    unknown.partitions[0].unknown_tagged_fields.insert(1_000, bytes::Bytes::from_static(b"x"));
+    request.topics[0].partitions[0].unknown_tagged_fields.insert(1_000, bytes::Bytes::from_static(b"x"));
+    request.topics.extend([unknown, again, nothing]);
+    let before = topics.fetch(&request, 12).response;
+    let unread = topics.take_unread(&mut request, 12);
+    assert_eq!(request.topics, fetch_request(&[(0, 1), (1, 0)]).topics);
+    let mut after = topics.fetch(&request, 12).response;
+    unread.iter().for_each(|unread| unread.add_to(&mut after));
+    assert_eq!(after, before);
+    let [few, many] = [1, 1_000].map(|count| {
+        let refused = fetch_request(&vec![(0, 0); count]).topics.remove(0);
+        Unread::all(&refused, ErrorCode::TopicAuthorizationFailed).size_bytes()
+    });
+    assert!((999 * 6..999 * 9).contains(&(many - few)), "{few} {many}");
 }
 
 #[test]

@@ -157,6 +157,22 @@ fn a_waiting_fetch_is_answered_when_one_of_its_topics_is_deleted() {
     assert!(client.out_bytes() > 0);
 }
 
+#[test]
+fn a_waiting_fetch_costs_what_it_waits_for_and_counts_what_it_keeps() {
+    let (runtime, mut channel) = a_channel();
+    let _guard = runtime.enter();
+    create(&channel, "t");
+    let body_bytes = |names: &[&'static str]| a_fetch(names).len();
+    for (name, each_bytes) in [("t", 0..1), ("u", 40..200)] {
+        let [few, many] = [2, 1_002].map(|count| {
+            let mut names = vec![name; count];
+            names.push("t");
+            a_waiting_fetch(&mut channel, &names).size_bytes() - body_bytes(&names)
+        });
+        assert!(each_bytes.contains(&((many - few) / 1_000)), "{name}: {few} {many}");
+    }
+}
+
 /// ApiVersions v0 with so many bytes behind its body, which are ignored.
 fn padded(bytes: usize) -> Vec<u8> {
     let mut frame = b"\0\0\0\0\0\x12\0\0\0\0\0\x07\xff\xff".to_vec();
