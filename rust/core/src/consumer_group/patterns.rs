@@ -10,8 +10,9 @@ use crate::records::{PatternValue, SubscriptionValue};
 
 /// The longest pattern, in bytes.
 const PATTERN_MAX_BYTES: usize = 32_768;
-/// The largest compiled pattern, in bytes.
-const PROGRAM_MAX_BYTES: usize = 262_144;
+/// The largest compiled pattern, in bytes. The comparison with a topic takes as long as it is large, and the name of the topic
+/// is long; with a pattern of 256 KiB, some hundred topics would stop a node for seconds.
+const PROGRAM_MAX_BYTES: usize = 16_384;
 /// How deeply groups and repetitions may nest.
 const NESTING_MAX: u32 = 200;
 
