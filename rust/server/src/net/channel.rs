@@ -44,9 +44,17 @@ const TURN_HEARTBEATS: u32 = 64;
 /// The weight of any other request in heartbeats: about as many take as long as a commit of a new group.
 const REQUEST_HEARTBEATS: u32 = 8;
 
+/// Requests that may take long although they are small: one reads compressed batches, the other compares a pattern with all
+/// ids. Each ends a turn.
+const LONG: [i16; 2] = [versions::LIST_OFFSETS, versions::LIST_TRANSACTIONS];
+
 /// Returns the weight of the request in a frame, in heartbeats.
 fn heartbeats_in(frame: &[u8]) -> u32 {
-    if frame.starts_with(&versions::HEARTBEAT.to_be_bytes()) { 1 } else { REQUEST_HEARTBEATS }
+    match frame.first_chunk().map(|key| i16::from_be_bytes(*key)) {
+        Some(versions::HEARTBEAT) => 1,
+        Some(key) if LONG.contains(&key) => TURN_HEARTBEATS,
+        _ => REQUEST_HEARTBEATS,
+    }
 }
 
 /// The first bytes of a TLS handshake: its record type, and the major version. As a frame's length they are too large.

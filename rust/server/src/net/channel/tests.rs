@@ -6,7 +6,8 @@ use std::{
 
 use kafka_protocol::{
     messages::{
-        DeleteTopicsRequest, FetchRequest, JoinGroupRequest, ProduceRequest, RequestHeader, TopicName,
+        DeleteTopicsRequest, FetchRequest, JoinGroupRequest, ListOffsetsRequest, ListTransactionsRequest,
+        ProduceRequest, RequestHeader, TopicName,
         fetch_request::{FetchPartition, FetchTopic},
         join_group_request::JoinGroupRequestProtocol,
         produce_request::{PartitionProduceData, TopicProduceData},
@@ -69,6 +70,21 @@ fn a_turn_has_fewer_of_the_requests_that_take_longer() {
         channel.turn_heartbeats = 0;
     }
     assert!(matches!(channel.handle_buffered(), Next::Read));
+}
+
+#[test]
+fn a_request_that_may_take_long_ends_a_turn() {
+    let (_runtime, mut channel) = a_channel();
+    let long = frame(1, &ListOffsetsRequest::default());
+    channel.buffered.extend_from_slice(&long.repeat(3));
+    for left in [2, 1] {
+        assert!(matches!(channel.handle_buffered(), Next::Turn));
+        assert_eq!(channel.buffered.len(), left * long.len());
+        channel.turn_heartbeats = 0;
+    }
+    assert!(matches!(channel.handle_buffered(), Next::Read));
+    let other = frame(0, &ListTransactionsRequest::default());
+    assert_eq!(heartbeats_in(&other[LENGTH_BYTES..]), TURN_HEARTBEATS);
 }
 
 /// A frame with a request.
