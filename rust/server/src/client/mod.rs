@@ -120,6 +120,8 @@ pub struct Client {
     ended: Cell<bool>,
     /// Whether the connection's task waits for the parked request's answer.
     awaiting: Cell<bool>,
+    /// Bytes of the ids in `member` and `allowed`.
+    id_bytes: Cell<u32>,
     trace: Option<Box<ConnectionTrace>>,
     /// The peer in Java's notation, such as `/127.0.0.1`.
     host: Box<str>,
@@ -158,6 +160,7 @@ impl Client {
             session: Session::default(),
             ended: Cell::new(false),
             awaiting: Cell::new(false),
+            id_bytes: Cell::new(0),
             trace: trace.map(Box::new),
             host: java_host(peer),
             local,
@@ -250,8 +253,11 @@ impl Client {
     pub fn set_allowed(&self, version: u64, group_id: &[u8]) {
         let (known, group) = &mut *self.allowed.borrow_mut();
         *known = version;
-        group.clear();
-        group.extend_from_slice(group_id);
+        if group.as_slice() != group_id {
+            self.count_ids(group.len(), group_id.len());
+            // An id that was long does not keep its memory.
+            *group = group_id.to_vec();
+        }
     }
 
     /// Returns the server's address of the connection.
@@ -328,8 +334,18 @@ impl Client {
     pub fn add_member(&self, group_id: &str, member_id: &str) {
         let member = &mut *self.member.borrow_mut();
         if !member_id.is_empty() && (member.1 != member_id || member.0 != group_id) {
+            self.count_ids(member.0.len() + member.1.len(), group_id.len() + member_id.len());
             *member = (group_id.to_owned(), member_id.to_owned());
         }
+    }
+
+    fn count_ids(&self, before: usize, after: usize) {
+        self.id_bytes.set(self.id_bytes.get() + after as u32 - before as u32);
+    }
+
+    /// Returns the bytes of the ids that the client keeps.
+    pub fn id_bytes(&self) -> usize {
+        self.id_bytes.get() as usize
     }
 
     /// Borrows the group and the member of the last request.

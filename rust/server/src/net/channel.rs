@@ -107,6 +107,8 @@ pub struct Channel {
     pub(super) login: Option<Login>,
     /// Memory of a waiting fetch in bytes.
     waiting_bytes: usize,
+    /// Size of the parked request: what it brought is on its way to the disk or another node, or waits with it.
+    parked_bytes: Cell<usize>,
     /// Weight of the requests since the last yield, in heartbeats.
     turn_heartbeats: u32,
     /// Whether the last read filled the buffer. Other connections have their turn before the next.
@@ -129,6 +131,7 @@ impl Channel {
             end_of_stream: false,
             login: None,
             waiting_bytes: 0,
+            parked_bytes: Cell::new(0),
             turn_heartbeats: 0,
             has_more: false,
             passed_bytes: 0,
@@ -339,7 +342,10 @@ impl Channel {
                     return (handled, Next::Write);
                 }
                 Ok(Handled::Answered) => {}
-                Ok(Handled::Parked) => break,
+                Ok(Handled::Parked) => {
+                    self.parked_bytes.set(length);
+                    break;
+                }
                 // The request stays in the buffer, to be handled again.
                 Ok(Handled::Authenticate) => return (handled - LENGTH_BYTES - length, Next::Authenticate),
                 Ok(Handled::Expired) => {
@@ -539,7 +545,9 @@ impl Channel {
     }
 
     fn account(&self) {
-        let held = self.buffered.len() + self.client.out_bytes() + self.waiting_bytes;
+        let parked_bytes = if self.client.is_parked() { self.parked_bytes.get() } else { 0 };
+        let waiting_bytes = self.waiting_bytes + parked_bytes;
+        let held = self.buffered.len() + self.client.out_bytes() + waiting_bytes + self.client.id_bytes();
         self.event_loop.hold(&self.connection, held);
     }
 }

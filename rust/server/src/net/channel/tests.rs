@@ -7,7 +7,7 @@ use std::{
 use kafka_protocol::{
     messages::{
         DeleteTopicsRequest, FetchRequest, JoinGroupRequest, ListOffsetsRequest, ListTransactionsRequest,
-        ProduceRequest, RequestHeader, TopicName,
+        ProduceRequest, RequestHeader, SyncGroupRequest, TopicName,
         fetch_request::{FetchPartition, FetchTopic},
         join_group_request::JoinGroupRequestProtocol,
         produce_request::{PartitionProduceData, TopicProduceData},
@@ -85,6 +85,31 @@ fn a_request_that_may_take_long_ends_a_turn() {
     assert!(matches!(channel.handle_buffered(), Next::Read));
     let other = frame(0, &ListTransactionsRequest::default());
     assert_eq!(heartbeats_in(&other[LENGTH_BYTES..]), TURN_HEARTBEATS);
+}
+
+#[test]
+fn what_a_parked_request_brought_is_counted_until_it_is_answered() {
+    let (_runtime, mut channel) = a_channel();
+    a_waiting_join(&mut channel);
+    let frame_bytes = channel.buffered.len() - LENGTH_BYTES;
+    assert!(matches!(channel.handle_buffered(), Next::Parked));
+    let of_ids = channel.client.id_bytes();
+    assert_eq!(channel.connection.held_bytes.get(), frame_bytes + of_ids);
+    channel.client.answered();
+    channel.account();
+    assert_eq!(channel.connection.held_bytes.get(), of_ids);
+}
+
+#[test]
+fn the_ids_that_a_connection_keeps_are_counted() {
+    let (_runtime, mut channel) = a_channel();
+    let id = StrBytes::from_string("i".repeat(30_000));
+    let request = SyncGroupRequest::default().with_group_id(id.clone().into()).with_member_id(id);
+    channel.buffered.extend_from_slice(&frame(0, &request));
+    assert!(matches!(channel.handle_buffered(), Next::Read));
+    assert_eq!(channel.connection.held_bytes.get() - channel.client.out_bytes(), 60_000);
+    channel.client.set_allowed(1, &[b'g'; 1_000]);
+    assert_eq!(channel.client.id_bytes(), 61_000);
 }
 
 /// A frame with a request.
