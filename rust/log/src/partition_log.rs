@@ -10,6 +10,9 @@ use crate::batch::{Batch, BatchError, BatchHeader, rewrite_header, stamp_append_
 /// batch.
 const LOOKUP_PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
+/// Memory of a batch beside its bytes: its place in the log, and the head of its allocation.
+const BATCH_MEMORY_BYTES: u64 = 128;
+
 /// The result of a lookup by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedOffset {
@@ -95,6 +98,16 @@ impl PartitionLog {
     /// Returns the size of all batches in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// Returns the approximate memory of the log in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.size_bytes + self.batches.len() as u64 * BATCH_MEMORY_BYTES
+    }
+
+    /// Returns the approximate memory that a batch of `size_bytes` adds.
+    pub fn batch_memory_bytes(size_bytes: usize) -> u64 {
+        size_bytes as u64 + BATCH_MEMORY_BYTES
     }
 
     /// Returns the number of batches.

@@ -41,6 +41,7 @@ impl Topics {
         let name = name.to_owned();
         self.prepare_disk(&name, place, true).map_err(|refusal| refusal.code)?;
         let partition = self.data.entry(place).or_default();
+        let before_bytes = partition.memory_bytes();
         partition.know_producers().map_err(|refusal| refusal.code)?;
         let Marker { producer_id, producer_epoch, coordinator_epoch, is_commit, transaction_version } = *marker;
         let marker = EndMarker { producer_id, producer_epoch, coordinator_epoch, is_commit };
@@ -59,15 +60,14 @@ impl Topics {
             Records::Offsets(_) => return Err(ErrorCode::UnknownTopicOrPartition),
             // The end of a transaction must be possible whatever the limit on bytes: it is what lets records go.
             Records::Memory(log) => {
-                let before_bytes = log.size_bytes();
                 let base_offset = log.append(&batch, LEADER_EPOCH, None).map_err(|_| ErrorCode::UnknownServerError)?;
-                self.owner.count_bytes(log.size_bytes(), before_bytes);
                 partition.observe(&WrittenBatch::of(&batch, Some(marker)).at(base_offset), None);
                 None
             }
         };
         partition.producers.ended(&marker, now_ms);
         if token.is_none() {
+            self.owner.count_bytes(partition.memory_bytes(), before_bytes);
             self.wake(place);
         }
         Ok(token)

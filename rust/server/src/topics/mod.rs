@@ -532,7 +532,7 @@ impl Topics {
         self.changes += 1;
         for index in 0..topic.leaders.len() as i32 {
             if let Some(partition) = self.data.remove(&(topic.id, index)) {
-                self.owner.count_bytes(0, partition.log.memory_bytes());
+                self.owner.count_bytes(0, partition.memory_bytes());
                 self.end_watches(partition.watches);
             }
         }

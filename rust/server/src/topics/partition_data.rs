@@ -198,10 +198,10 @@ impl Records {
         }
     }
 
-    /// Returns the bytes in memory.
+    /// Returns the approximate memory of records that are nowhere else, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         match self {
-            Records::Memory(log) => log.size_bytes(),
+            Records::Memory(log) => log.memory_bytes(),
             Records::Disk(_) | Records::Offsets(_) => 0,
         }
     }

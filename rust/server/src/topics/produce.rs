@@ -194,6 +194,7 @@ impl Topics {
         append_time_ms: Option<i64>,
     ) -> Result<Stored, Refusal> {
         let (partition, header) = (self.data.entry(place).or_default(), batch.header());
+        let before_bytes = partition.memory_bytes();
         let max_timestamp_ms = append_time_ms.unwrap_or(header.max_timestamp_ms);
         let (base_offset, token) = match &mut partition.log {
             Records::Disk(disk) => {
@@ -209,9 +210,7 @@ impl Topics {
             Records::Memory(log) => {
                 let kept_bytes = self.owner.log_bytes.load(Ordering::Relaxed);
                 let left_bytes = self.settings.log_bytes_max.saturating_sub(kept_bytes);
-                let (base_offset, change) = keep(log, batch, append_time_ms, retention_bytes, left_bytes)?;
-                self.owner.count_bytes(change.0, change.1);
-                (base_offset, None)
+                (keep(log, batch, append_time_ms, retention_bytes, left_bytes)?, None)
             }
         };
         let at = AppendedAt { base_offset, max_timestamp_ms };
@@ -220,6 +219,7 @@ impl Topics {
         }
         let first_offset = partition.log.first_offset();
         if token.is_none() {
+            self.owner.count_bytes(partition.memory_bytes(), before_bytes);
             partition.observe(&WrittenBatch::of(batch, None).at(base_offset), None);
             self.wake(place);
         }
@@ -251,6 +251,12 @@ impl Topics {
 }
 
 impl Partition {
+    /// Returns the approximate memory of what is nowhere else, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let is_in_memory = matches!(self.log, Records::Memory(_));
+        self.log.memory_bytes() + if is_in_memory { self.producers.memory_bytes() } else { 0 }
+    }
+
     /// Returns the position of a repeated batch of an idempotent producer; `None`: the batch is new.
     fn repeated(&mut self, batch: &Batch<'_>, is_second_protocol: bool) -> Result<Option<Stored>, Refusal> {
         if !batch.header().is_idempotent() {
@@ -327,24 +333,23 @@ impl Appends {
     }
 }
 
-/// Appends to a log in memory, which may grow by `left_bytes`. Returns the base offset, and the bytes after and before.
+/// Appends to a log in memory, which may grow by `left_bytes`. Returns the base offset.
 fn keep(
     log: &mut PartitionLog,
     batch: &Batch<'_>,
     append_time_ms: Option<i64>,
     retention_bytes: Option<u64>,
     left_bytes: u64,
-) -> Result<(i64, (u64, u64)), Refusal> {
-    if batch.bytes().len() as u64 > left_bytes {
+) -> Result<i64, Refusal> {
+    if PartitionLog::batch_memory_bytes(batch.bytes().len()) > left_bytes {
         let message = "the topics have reached their total size limit: delete topics or set retention";
         return refuse(ErrorCode::KafkaStorageError, message);
     }
-    let before_bytes = log.size_bytes();
     let base_offset = log.append(batch, LEADER_EPOCH, append_time_ms)?;
     if let Some(limit_bytes) = retention_bytes {
         log.trim_to_bytes(limit_bytes);
     }
-    Ok((base_offset, (log.size_bytes(), before_bytes)))
+    Ok(base_offset)
 }
 
 pub(super) fn check_request(request: &ProduceRequest, transaction: Transaction<'_>) -> Result<(), Refusal> {

@@ -9,6 +9,9 @@ use rota_log::{BatchHeader, EndMarker, TransactionIndex};
 
 use super::settings::PRODUCERS_PER_PARTITION_MAX;
 
+/// Memory of a producer: itself, its batches, and its place in the map.
+const PRODUCER_MEMORY_BYTES: u64 = 256;
+
 /// Batches remembered per producer: as many as it may have in flight.
 const BATCHES_REMEMBERED: usize = 5;
 
@@ -94,6 +97,11 @@ impl Producers {
         let Some(newest) = producer.batches.back() else { return Ok(None) };
         let expected = newest.last_sequence.checked_add(1).unwrap_or(0);
         if first == expected { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
+    }
+
+    /// Returns the approximate memory of the producers in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.by_id.len() as u64 * PRODUCER_MEMORY_BYTES
     }
 
     /// Whether this epoch of a producer has an open transaction.

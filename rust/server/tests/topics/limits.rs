@@ -40,13 +40,28 @@ fn manual_assignments_are_under_the_same_limit() {
 
 #[test]
 fn all_topics_together_hold_a_limited_number_of_bytes() {
-    let one = batch(&[1]).len() as u64;
+    // What a small batch costs beside its bytes counts, too.
+    let one = batch(&[1]).len() as u64 + 128;
     let mut topics = table_with(TopicSettings { log_bytes_max: 3 * one, ..TopicSettings::default() }, 1);
     let codes: Vec<i16> = (0..4).map(|_| produce(&mut topics, batch(&[1])).error_code).collect();
     assert_eq!(codes, [0, 0, 0, 56]);
     topics.delete_topics(&DeleteTopicsRequest::default().with_topic_names(vec![name("t")]), 3);
     topics.create("t", 1, &mut Counted::default()).unwrap();
     assert_eq!(produce(&mut topics, batch(&[1])).error_code, 0);
+}
+
+#[test]
+fn the_producers_that_topics_in_memory_remember_count_as_their_bytes() {
+    let one = batch(&[1]).len() as u64 + 128;
+    let settings = TopicSettings { log_bytes_max: 3 * (one + 256), ..TopicSettings::default() };
+    let mut topics = table_with(settings, 1);
+    let codes = |topics: &mut _| -> Vec<i16> {
+        (0..5).map(|id| produce(topics, batch_of(Some((id, 0, 0)), &[1])).error_code).collect()
+    };
+    assert_eq!(codes(&mut topics), [0, 0, 0, 56, 56]);
+    topics.delete_topics(&DeleteTopicsRequest::default().with_topic_names(vec![name("t")]), 3);
+    topics.create("t", 1, &mut Counted::default()).unwrap();
+    assert_eq!(codes(&mut topics), [0, 0, 0, 56, 56], "what is deleted no longer counts");
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn sequences_repeat_and_go_on_within_and_after_a_transaction() {
 
 #[test]
 fn the_limit_of_bytes_keeps_open_transactions_and_does_not_stop_markers() {
-    let settings = TopicSettings { retention_bytes: Some(400), log_bytes_max: 1_200, ..TopicSettings::default() };
+    let settings = TopicSettings { retention_bytes: Some(400), log_bytes_max: 3_000, ..TopicSettings::default() };
     let mut topics = table_with(settings, 1);
     assert_eq!(write(&mut topics, A, 0, 0), NONE);
     let mut stored = 0;
