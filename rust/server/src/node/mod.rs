@@ -50,7 +50,7 @@ use self::{
     marker_fences::MarkerFences,
     markers::MarkerWait,
     members::Members,
-    produces::ProduceWait,
+    produces::Produces,
     shared_state::SharedState,
     transaction_questions::Questions,
     transactions::NodeTransactions,
@@ -100,7 +100,7 @@ pub struct Node {
     loads_held: bool,
     effects: Effects,
     /// Produce requests that wait until their batches are durable.
-    produces: Vec<ProduceWait>,
+    produces: Produces,
     /// Markers whose appends are in flight.
     markers: Vec<MarkerWait>,
     /// The last markers of producers, by partition of groups.
@@ -152,7 +152,7 @@ impl Node {
             clock: shared.clock.clone(),
             shared: Arc::clone(shared),
             random: RandomBits::default(),
-            produces: Vec::new(),
+            produces: Produces::default(),
             markers: Vec::new(),
             marker_fences: BTreeMap::new(),
             members: Members::default(),

@@ -59,6 +59,13 @@ impl ProduceOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppendToken(u64);
 
+#[cfg(test)]
+impl AppendToken {
+    pub(crate) fn of(number: u64) -> AppendToken {
+        AppendToken(number)
+    }
+}
+
 /// The completion of an append, with its partition and its batch.
 type Ended = (AppendToken, (Uuid, i32), WrittenBatch, Result<i64, LogError>);
 
