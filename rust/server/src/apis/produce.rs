@@ -121,7 +121,8 @@ fn with_served<N: std::borrow::Borrow<Node>, R>(
     act(node, Some(Served { verify: &verify, has_second_protocol, asks_others, not_added }))
 }
 
-/// Takes the topics that the client may not write out of the request, and returns their answers.
+/// Takes the topics that the client may not write, or that its ids do not name, out of the request, and returns their
+/// answers.
 fn refuse_forbidden(context: &mut Context<'_>, request: &mut ProduceRequest) -> Vec<TopicProduceResponse> {
     // Without transactions, every partition of one is refused for another reason.
     if request.transactional_id.is_some() && !context.node.serves_transactions() {
@@ -135,15 +136,52 @@ fn refuse_forbidden(context: &mut Context<'_>, request: &mut ProduceRequest) -> 
         return faults::produce_error(&refused, ErrorCode::TransactionalIdAuthorizationFailed).responses;
     }
     let topics = context.node.topics();
-    let (mut allowed, mut refused) = (Vec::with_capacity(asked.len()), Vec::new());
+    let (mut allowed, mut refused, mut unknown) = (Vec::with_capacity(asked.len()), Vec::new(), Vec::new());
     for topic in asked {
         let name = if topic.topic_id.is_nil() { Some(topic.name.as_str()) } else { topics.topic_name(topic.topic_id) };
         let count = topic.partition_data.len();
-        let allows = |name: &str| access.allows_counted(Operation::Write, ResourceType::Topic, name, count);
-        // An id of no topic is unknown to everyone.
-        if name.is_none_or(allows) { allowed.push(topic) } else { refused.push(topic) }
+        match name {
+            // As in Kafka it stays unknown: the rights for a topic that comes meanwhile would not be checked.
+            None => unknown.push(topic),
+            Some(name) if access.allows_counted(Operation::Write, ResourceType::Topic, name, count) => {
+                allowed.push(topic)
+            }
+            Some(_) => refused.push(topic),
+        }
     }
-    let refused = ProduceRequest::default().with_topic_data(refused);
     request.topic_data = allowed;
-    faults::produce_error(&refused, ErrorCode::TopicAuthorizationFailed).responses
+    let mut answers = Vec::new();
+    for (topics, error) in [(refused, ErrorCode::TopicAuthorizationFailed), (unknown, ErrorCode::UnknownTopicId)] {
+        let refused = ProduceRequest::default().with_topic_data(topics);
+        answers.extend(faults::produce_error(&refused, error).responses);
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+    use rota_wire::{RequestHeader, versions};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{base::owners::FIRST_NODE, client::tests::nowhere, node::shared_state::tests::in_memory};
+
+    #[test]
+    fn an_id_of_no_topic_stays_unknown_when_its_topic_comes_while_the_request_waits() {
+        let shared = Arc::new(in_memory());
+        let (mut node, client) = (Node::new(&shared, FIRST_NODE), nowhere());
+        let api = versions::find(versions::PRODUCE).unwrap();
+        let header = RequestHeader { api, version: 13, correlation_id: 7, client_id: "" };
+        let topic = TopicProduceData::default()
+            .with_topic_id(Uuid::from_u128(9))
+            .with_partition_data(vec![PartitionProduceData::default().with_index(3)]);
+        let mut request = ProduceRequest::default().with_topic_data(vec![topic]);
+        let refused = refuse_forbidden(&mut Context::new(&mut node, &client, &header, &[]), &mut request);
+        assert_eq!((request.topic_data.len(), refused.len()), (0, 1));
+        let answer = &refused[0].partition_responses[0];
+        assert_eq!((refused[0].topic_id, answer.index, answer.error_code), (Uuid::from_u128(9), 3, 100));
+    }
 }
