@@ -13,6 +13,32 @@ pub const ITERATIONS_MAX: u32 = 16_384;
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 16;
 
+/// Base 36 digits of the salts that Kafka's tools make: those of a number of 130 bits.
+const KAFKAS_SALT_DIGITS: std::ops::RangeInclusive<usize> = 20..=26;
+
+/// What anyone sees of a credential, but for the salt itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Look {
+    salt: SaltLook,
+    iterations: u32,
+}
+
+/// What salts look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SaltLook {
+    /// So many bytes.
+    Bytes(usize),
+    /// One of Kafka's tools.
+    Kafkas,
+}
+
+/// That of rota's own credentials.
+impl Default for Look {
+    fn default() -> Look {
+        Look { salt: SaltLook::Bytes(SALT_BYTES), iterations: ITERATIONS_MIN }
+    }
+}
+
 /// A hash function of SCRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hash {
@@ -99,12 +125,37 @@ impl Credential {
         Credential { hash, iterations, salt, stored_key, server_key }
     }
 
+    /// Returns what anyone sees of the credential.
+    pub(super) fn look(&self) -> Look {
+        let is_digit = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+        let is_kafkas = KAFKAS_SALT_DIGITS.contains(&self.salt.len()) && self.salt.iter().all(is_digit);
+        let salt = if is_kafkas { SaltLook::Kafkas } else { SaltLook::Bytes(self.salt.len()) };
+        Look { salt, iterations: self.iterations }
+    }
+
+    /// Returns a number of a user who does not exist, by which the look of the credential is chosen.
+    pub(super) fn place_of_unknown_user(hash: Hash, secret: &[u8], user: &str) -> u64 {
+        let signed = hash.sign(&hash.sign(secret, b"look"), user.as_bytes());
+        signed.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
     /// Returns a credential that no password has, for a user who does not exist. The same name always gets the same
     /// salt, so that an attempt does not tell whether the user exists.
-    pub fn of_unknown_user(hash: Hash, secret: &[u8], user: &str, iterations: u32) -> Credential {
-        let salt = hash.sign(secret, user.as_bytes())[..SALT_BYTES].to_vec();
+    pub(super) fn of_unknown_user(hash: Hash, secret: &[u8], user: &str, look: Look) -> Credential {
+        let mut random = hash.sign(secret, user.as_bytes());
+        let salt = match look.salt {
+            SaltLook::Kafkas => kafkas_salt(&random),
+            SaltLook::Bytes(count) => {
+                while random.len() < count {
+                    let more = hash.sign(secret, &random);
+                    random.extend(more);
+                }
+                random.truncate(count);
+                random
+            }
+        };
         let stored_key = hash.sign(secret, &salt);
-        Credential { hash, iterations, salt, server_key: stored_key.clone(), stored_key }
+        Credential { hash, iterations: look.iterations, salt, server_key: stored_key.clone(), stored_key }
     }
 
     /// Returns the stored key.
@@ -134,6 +185,24 @@ impl Credential {
         let lengths = [credential.stored_key.len(), credential.server_key.len()];
         (!credential.salt.is_empty() && lengths == [hash.bytes(); 2]).then_some(credential)
     }
+}
+
+/// Writes the first 130 of these bits in base 36, as Kafka's tools make a salt.
+fn kafkas_salt(random: &[u8]) -> Vec<u8> {
+    let mut left = random[..17].to_vec();
+    left[0] &= 3;
+    let mut digits = Vec::new();
+    while left.iter().any(|byte| *byte != 0) {
+        let mut digit = 0;
+        for byte in &mut left {
+            let above = digit << 8 | u32::from(*byte);
+            *byte = (above / 36) as u8;
+            digit = above % 36;
+        }
+        digits.extend(char::from_digit(digit, 36).map(|digit| digit as u8));
+    }
+    digits.reverse();
+    digits
 }
 
 /// A message of the client does not follow the grammar, or its proof is wrong.
@@ -342,10 +411,15 @@ mod tests {
 
     #[test]
     fn a_user_who_does_not_exist_has_a_steady_salt_and_no_password() {
-        let unknown = |user| Credential::of_unknown_user(Hash::Sha512, b"secret", user, 8192);
+        let unknown = |user| Credential::of_unknown_user(Hash::Sha512, b"secret", user, Look::default());
         assert_eq!(unknown("eve"), unknown("eve"));
         assert_ne!(unknown("eve").salt, unknown("ana").salt);
         assert_eq!(unknown("eve").salt.len(), SALT_BYTES);
         assert!(!unknown("eve").is_of(""));
+        let salt = |count| {
+            let look = Look { salt: SaltLook::Bytes(count), ..Look::default() };
+            Credential::of_unknown_user(Hash::Sha256, b"secret", "eve", look).salt
+        };
+        assert_eq!([1, 32, 33, 100].map(|count| salt(count).len()), [1, 32, 33, 100]);
     }
 }

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{
     Mechanism,
-    scram::{Credential, Hash, ITERATIONS_MIN},
+    scram::{Credential, Hash, Look},
 };
 
 /// Maximum users whose verified password is remembered, for PLAIN.
@@ -36,30 +36,39 @@ struct UnknownUser {
     key: Vec<u8>,
     /// The most frequent hash.
     hash: Hash,
-    /// The most frequent number of iterations with each hash.
-    iterations: BTreeMap<Hash, u32>,
+    /// How credentials with each hash look, with the number of users whose do.
+    looks: BTreeMap<Hash, BTreeMap<Look, u64>>,
 }
 
 impl UnknownUser {
     fn beside(credentials: &BTreeMap<String, BTreeMap<Hash, Credential>>, secret: &[u8]) -> UnknownUser {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, b"salts of unknown users"));
-        let mut counts: BTreeMap<Hash, BTreeMap<u32, usize>> = BTreeMap::new();
+        let mut looks: BTreeMap<Hash, BTreeMap<Look, u64>> = BTreeMap::new();
         for credential in credentials.values().flat_map(BTreeMap::values) {
             context.update(credential.stored_key());
-            *counts.entry(credential.hash).or_default().entry(credential.iterations).or_default() += 1;
+            *looks.entry(credential.hash).or_default().entry(credential.look()).or_default() += 1;
         }
         // PLAIN takes the first credential of a user.
         let users_of = |hash: &Hash| credentials.values().filter(|own| own.keys().next() == Some(hash)).count();
         let hash = [Hash::Sha256, Hash::Sha512].into_iter().max_by_key(users_of).unwrap_or(Hash::Sha512);
-        let frequent = |counts: BTreeMap<u32, usize>| counts.into_iter().max_by_key(|(_, users)| *users);
-        let iterations = counts.into_iter().filter_map(|(hash, counts)| Some((hash, frequent(counts)?.0))).collect();
         let key = if credentials.is_empty() { secret.to_vec() } else { context.sign().as_ref().to_vec() };
-        UnknownUser { key, hash, iterations }
+        UnknownUser { key, hash, looks }
     }
 
+    /// The credential of a name, which looks like that of some user, each as likely as another.
     fn credential(&self, name: &str, hash: Hash) -> Credential {
-        let iterations = self.iterations.get(&hash).copied().unwrap_or(ITERATIONS_MIN);
-        Credential::of_unknown_user(hash, &self.key, name, iterations)
+        let looks = self.looks.get(&hash).into_iter().flatten();
+        let users: u64 = looks.clone().map(|(_, users)| users).sum();
+        let mut at = Credential::place_of_unknown_user(hash, &self.key, name).checked_rem(users).unwrap_or(0);
+        let mut chosen = Look::default();
+        for (look, users) in looks {
+            chosen = *look;
+            match at.checked_sub(*users) {
+                Some(rest) => at = rest,
+                None => break,
+            }
+        }
+        Credential::of_unknown_user(hash, &self.key, name, chosen)
     }
 }
 
@@ -283,8 +292,32 @@ mod tests {
         let [before, after] = [1, 2].map(|secret| users(secret, &[8_192, 8_192, 4_096]));
         let unknown = |users: &Users| users.credential("eve", Hash::Sha512);
         assert_eq!(unknown(&before), unknown(&after));
-        assert_eq!(unknown(&before).iterations, 8_192);
         assert_ne!(unknown(&before), unknown(&users(1, &[4_096])));
+    }
+
+    #[test]
+    fn unknown_users_look_like_users_of_kafkas_tools_and_of_rota_as_often_as_these() {
+        let mut users = users(1, &[4_096; 10]);
+        for (at, salt) in ["1w9o2mgknkxmhzgmxqhvkk4xbe", "k2xq0mgknkxmhzgmxqhvkk4xz"].repeat(15).iter().enumerate() {
+            let credential = Credential::of(Hash::Sha512, "secret", salt.as_bytes().to_vec(), 8_192);
+            users.add(&format!("kafkas-{at}"), credential);
+        }
+        let mut kafkas = 0;
+        for at in 0..400 {
+            let unknown = users.credential(&format!("unknown-{at}"), Hash::Sha512);
+            assert_eq!(unknown, users.credential(&format!("unknown-{at}"), Hash::Sha512));
+            let text = String::from_utf8(unknown.salt.clone()).unwrap_or_default();
+            if unknown.iterations == 4_096 {
+                assert_eq!((unknown.salt.len(), text.len()), (16, 0));
+                continue;
+            }
+            assert_eq!(unknown.iterations, 8_192);
+            assert!(text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()), "{text}");
+            // 130 bits have at most 26 digits, of which the first is then 1.
+            assert!((20..=25).contains(&text.len()) || text.len() == 26 && text.starts_with('1'), "{text}");
+            kafkas += 1;
+        }
+        assert!((250..350).contains(&kafkas), "{kafkas}");
     }
 
     #[test]
