@@ -20,7 +20,7 @@ SETTINGS: dict[str, str | int] = {
     "group.min.session.timeout.ms": 1,
 }
 READ = "ALLOW User:ana * READ GROUP LITERAL g"
-NONE, GROUP_REFUSED, DISABLED = 0, 30, 54
+NONE, TOPIC_REFUSED, GROUP_REFUSED, INVALID_REQUEST, DISABLED = 0, 29, 30, 42, 54
 
 
 def serving(**options: Any) -> rota.Server:
@@ -213,6 +213,22 @@ def test_a_certificate_that_no_rule_maps_is_refused() -> None:
             with pytest.raises(KafkaException):
                 admin.list_topics(timeout=2)
             wait_for_refusal(server, "no rule of ssl.principal.mapping.rules matches")
+
+
+def test_a_topic_that_a_request_names_twice_is_answered_once_whatever_the_rights(server: rota.Server) -> None:
+    topic = {"name": "no", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    created = {"topics": [topic, topic], "timeout_ms": 1_000, "validate_only": False}
+    grown = {
+        "topics": [{"name": "no", "count": 2, "assignments": None}] * 2,
+        "timeout_ms": 1_000,
+        "validate_only": False,
+    }
+    with asker(server, "ana") as ana:
+        answer = ana.ask("CreateTopics", 5, created)
+        assert [topic["error_code"] for topic in answer["topics"]] == [INVALID_REQUEST]
+        assert [topic["error_code"] for topic in ana.ask("CreatePartitions", 2, grown)["results"]] == [INVALID_REQUEST]
+        asked = {"topics": [{"name": "no"}] * 2, "allow_auto_topic_creation": False}
+        assert [topic["error_code"] for topic in ana.ask("Metadata", 4, asked)["topics"]] == [TOPIC_REFUSED]
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:

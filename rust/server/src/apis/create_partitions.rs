@@ -11,7 +11,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut request: CreatePartitionsRequest = context.decode()?;
     let version = context.version();
     let asked = std::mem::take(&mut request.topics);
-    let (allowed, refused) = context.access().split_topics(Operation::Alter, asked, |topic| (topic.name.as_str(), 1));
+    let (allowed, refused) = context.access().split_single_topics(Operation::Alter, asked, |topic| topic.name.as_str());
     request.topics = allowed;
     let mut response = context.node.topics_mut().0.create_partitions(&request, version);
     response.results.extend(refused.into_iter().map(|topic| {

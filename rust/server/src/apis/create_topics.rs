@@ -22,7 +22,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let (allowed, refused) = if access.may(Operation::Create, ResourceType::Cluster, CLUSTER_NAME) {
         (asked, Vec::new())
     } else {
-        access.split_topics(Operation::Create, asked, |topic| (topic.name.as_str(), 1))
+        access.split_single_topics(Operation::Create, asked, |topic| topic.name.as_str())
     };
     request.topics = allowed;
     let (topics, random) = context.node.topics_mut();

@@ -1,5 +1,7 @@
 //! `Metadata`: the nodes, and the topics.
 
+use std::collections::HashSet;
+
 use kafka_protocol::messages::{
     MetadataRequest, MetadataResponse, metadata_request::MetadataRequestTopic, metadata_response::MetadataResponseTopic,
 };
@@ -64,7 +66,10 @@ fn refuse_forbidden(
     let (allowed, refused) = asked.into_iter().partition(is_allowed);
     request.topics = Some(allowed);
     let refused: Vec<MetadataRequestTopic> = refused;
-    refused.iter().map(refusal).collect()
+    // A repeated topic is answered once.
+    let mut seen = HashSet::new();
+    let first = refused.iter().filter(|asked| seen.insert((asked.topic_id, asked.name.as_deref())));
+    first.map(refusal).collect()
 }
 
 fn refusal(asked: &MetadataRequestTopic) -> MetadataResponseTopic {

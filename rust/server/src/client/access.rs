@@ -1,6 +1,6 @@
 //! What a client may do.
 
-use std::{rc::Rc, sync::Arc};
+use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use rota_security::acl::{Authorizer, CLUSTER_NAME, Operation, ResourceType, Subject, operation_bits};
 use rota_wire::versions::Api;
@@ -90,6 +90,25 @@ impl Access {
         } else {
             0
         }
+    }
+
+    /// Like [`Access::split_topics`] for requests that may name a topic once. As in Kafka, names that are repeated are not
+    /// checked: they are refused whatever the rights.
+    pub fn split_single_topics<T>(
+        &self,
+        operation: Operation,
+        items: Vec<T>,
+        name: impl Fn(&T) -> &str,
+    ) -> (Vec<T>, Vec<T>) {
+        if self.is_open() {
+            return (items, Vec::new());
+        }
+        let mut mentions: HashMap<String, usize> = HashMap::new();
+        items.iter().for_each(|item| *mentions.entry(name(item).to_owned()).or_default() += 1);
+        items.into_iter().partition(|item| {
+            let name = name(item);
+            mentions[name] > 1 || self.allows(operation, ResourceType::Topic, name)
+        })
     }
 
     /// Splits `items` into those whose topic the client may use, and the others.
