@@ -13,10 +13,22 @@ from pathlib import Path
 import pytest
 
 import rota
-from harness.raw import API_VERSIONS, LIST_GROUPS, METADATA, ClosedError, Connection, Reader, blob, frame, i32, string
+from harness.raw import (
+    API_VERSIONS,
+    LIST_GROUPS,
+    METADATA,
+    ClosedError,
+    Connection,
+    Reader,
+    blob,
+    compact,
+    frame,
+    i32,
+    string,
+)
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
-UNSUPPORTED_MECHANISM, ILLEGAL_STATE, UNSUPPORTED_VERSION, FAILED = 33, 34, 35, 58
+UNSUPPORTED_MECHANISM, ILLEGAL_STATE, UNSUPPORTED_VERSION, INVALID_REQUEST, FAILED = 33, 34, 35, 42, 58
 MECHANISMS = ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"]
 SCRAM = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 PASSWORD = "correct-horse-battery"  # noqa: S105  of a server of this test only
@@ -85,6 +97,16 @@ def test_api_versions_are_served_once_and_name_the_apis_of_authentication(connec
 def test_a_version_that_is_not_served_does_not_count(connection: Connection) -> None:
     assert versions(connection, 99) == UNSUPPORTED_VERSION
     assert versions(connection) == 0
+
+
+def test_a_request_for_versions_that_is_refused_does_not_count(connection: Connection) -> None:
+    strange = compact("?") + compact("1.0") + b"\0"
+    for _ in range(2):
+        connection.send(frame(API_VERSIONS, 3, strange))
+        assert Reader(connection.receive()[4:]).i16() == INVALID_REQUEST
+    assert versions(connection) == 0
+    connection.send(frame(API_VERSIONS, 3, strange))
+    assert is_closed(connection)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

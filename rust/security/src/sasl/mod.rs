@@ -109,7 +109,7 @@ enum State {
 pub enum Asked<'r> {
     /// `ApiVersions`.
     ApiVersions {
-        /// Whether the server has this version.
+        /// Whether the answer has the versions, and not an error.
         is_served: bool,
     },
     /// `SaslHandshake` of this version, with the name of a mechanism.
@@ -187,7 +187,7 @@ impl Authentication {
     /// Handles the next request.
     pub fn ask(&mut self, asked: Asked<'_>, sasl: &Sasl, moment: Moment<'_>) -> Reaction {
         match (std::mem::replace(&mut self.state, State::Failed), asked) {
-            // A client that asked in a version that the server does not have asks again.
+            // A client whose request was refused, such as for its version, asks again.
             (State::Unknown, Asked::ApiVersions { is_served }) if !self.knows_versions => {
                 self.knows_versions = is_served;
                 self.state = State::Unknown;

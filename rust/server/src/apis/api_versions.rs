@@ -1,7 +1,7 @@
 //! `ApiVersions` (docs/protocol.md §17.3).
 
 use rota_wire::{
-    Writer,
+    RequestHeader, WireError, Writer,
     discovery::{self, ApiVersionsBody, Feature},
     versions::{Api, SASL_APIS, TRANSACTION_APIS},
     write::begin_answer,
@@ -27,8 +27,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         client.end_answer(out, start);
         return Ok(Handled::Answered);
     }
-    let body = ApiVersionsBody::read(header.version, context.body())?;
-    let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
+    let error = check(context.node, header.version, context.body())?;
     let mut features = vec![Feature::group_version(context.node.settings().consumer_groups().enabled.into())];
     let mut also: Vec<&'static [Api]> = Vec::new();
     if client.listener().protocol.has_sasl() {
@@ -39,6 +38,17 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         features.push(Feature::transaction_version(context.node.all_transactions().config().level));
     }
     Ok(context.write(|out| discovery::api_versions(out, header.version, error, &features, &also)))
+}
+
+/// Whether a request is answered with the versions, and not with an error.
+pub fn is_served(node: &Node, header: &RequestHeader<'_>, body: &[u8]) -> bool {
+    header.api.serves(header.version) && check(node, header.version, body) == Ok(0)
+}
+
+/// Returns the error of a request in a version that is served.
+fn check(node: &Node, version: i16, body: &[u8]) -> Result<i16, WireError> {
+    let body = ApiVersionsBody::read(version, body)?;
+    Ok(if body.names_valid_software() { check_cluster(node, &body) } else { INVALID_REQUEST })
 }
 
 /// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request. A server that

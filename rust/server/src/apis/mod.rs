@@ -9,7 +9,7 @@ mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod admit_partitions;
 mod alter_user_scram_credentials;
-mod api_versions;
+pub mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 pub mod context;

@@ -18,7 +18,7 @@ use tokio::{select, time::sleep};
 
 use super::channel::{Channel, is_tls_handshake};
 use crate::{
-    apis::{self, Handled},
+    apis::{self, Handled, api_versions},
     base::refusals::Refusal,
     client::Ending,
 };
@@ -136,7 +136,10 @@ impl Channel {
     async fn react(&mut self, state: &mut Authentication, sasl: &Sasl, frame: &[u8]) -> After {
         let Ok((header, body)) = RequestHeader::read(frame) else { return After::Close(Refusal::NoSasl) };
         let asked = match header.api.key {
-            versions::API_VERSIONS => Ok(Asked::ApiVersions { is_served: header.api.serves(header.version) }),
+            versions::API_VERSIONS => {
+                let is_served = api_versions::is_served(&self.event_loop.node.borrow(), &header, body);
+                Ok(Asked::ApiVersions { is_served })
+            }
             versions::SASL_HANDSHAKE => sasl::read_handshake(body).map(|name| Asked::Handshake(header.version, name)),
             versions::SASL_AUTHENTICATE => sasl::read_authenticate(header.flexible(), body).map(Asked::Authenticate),
             _ => Ok(Asked::Other),
