@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -177,16 +176,6 @@ def test_a_wrong_option_is_json_where_errors_are() -> None:
         assert (plain.code, as_json.code, as_json.out) == (2, 2, "")
         assert plain.err == f"rota: {json.loads(as_json.err)['message']}\n"
         assert json.loads(as_json.err)["error"] == "misused"
-
-
-def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = rota_groups("list", "--bootstrap-server", where, "--timeout", "500")
-    assert ended.code == 5
-    assert ended.err.startswith(f"rota: no answer from {where} (is the broker up, is that its address, ")
-    assert len(ended.err.splitlines()) == 1
 
 
 def test_what_a_broker_refuses_is_named_and_changes_nothing(own_scene: Scene, server: rota.Server) -> None:

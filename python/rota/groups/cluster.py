@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition, errors
+from kafka import KafkaConsumer, TopicPartition, errors
 from kafka.admin import MemberToRemove, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
 from rota.groups.errors import GroupsError, Kind, misused, nearest
 from rota.groups.messages import ConsumerGroupDescribeRequest
+from rota.groups.reaching import admin
 
 Partition = tuple[str, int]
 """Topic and index."""
@@ -147,7 +148,7 @@ def changing(what: str) -> Iterator[None]:
 
 def _admin(settings: Mapping[str, Any]) -> KafkaAdminClient:
     try:
-        return KafkaAdminClient(**settings)
+        return admin(settings)
     except (TypeError, ValueError, AssertionError) as error:
         raise misused(f"the client library refuses the properties: {error}") from error
 
@@ -167,8 +168,7 @@ class Cluster:
             **settings,
             "bootstrap_servers": [server.strip() for server in bootstrap_servers.split(",")],
         }
-        hint = "is the broker up, is that its address, are TLS and SASL set as it requires?"
-        with asking(f"no answer from {bootstrap_servers} ({hint})"):
+        with asking(f"no answer from {bootstrap_servers}"):
             self._admin = _admin(self._settings)
 
     def __enter__(self) -> Self:

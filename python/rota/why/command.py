@@ -20,6 +20,7 @@ CONSUMER = "consumer"
 
 WATCH_S = 5.0
 HISTORY_S = 3_600.0
+TIMEOUT_MS = 10_000
 
 DEFAULT_ADDRESS = "127.0.0.1:9644"
 TOKEN_VARIABLE = "ROTA_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
@@ -77,6 +78,16 @@ History = Annotated[
         "--history", min=0, max=31_536_000, metavar="SECONDS", help="With --bootstrap-server: how far to look back."
     ),
 ]
+Timeout = Annotated[
+    int,
+    typer.Option(
+        "--timeout-ms",
+        min=1,
+        max=3_600_000,
+        metavar="MS",
+        help="With --bootstrap-server: time to wait for an answer of a broker.",
+    ),
+]
 BrokerConfig = Annotated[
     Path | None,
     typer.Option(
@@ -93,7 +104,7 @@ ONE_SOURCE = {
 }
 """What each source is not asked with."""
 SOURCES = {"bootstrap_server": "--bootstrap-server asks a broker", "from_": "--from reads logs"}
-OF_BROKERS = ("watch_s", "history_s")
+OF_BROKERS = ("watch_s", "history_s", "timeout_ms")
 
 
 def check_source(context: typer.Context, *, as_json: bool) -> None:
@@ -125,6 +136,7 @@ def why(
     bootstrap_server: BootstrapServer = None,
     watch_s: Watch = WATCH_S,
     history_s: History = HISTORY_S,
+    timeout_ms: Timeout = TIMEOUT_MS,
     http_token: HttpToken = None,
     control_token: ControlToken = None,
     command_config: BrokerConfig = None,
@@ -148,7 +160,7 @@ def why(
     if bootstrap_server is not None:
         from rota.why.broker.command import why_elsewhere
 
-        why_elsewhere(group, bootstrap_server, command_config, watch_s, history_s, as_json=as_json)
+        why_elsewhere(group, bootstrap_server, command_config, watch_s, history_s, timeout_ms, as_json=as_json)
         return
     from rota.http import client
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from rota.groups.errors import GroupsError, Kind
-from rota.groups.options import TIMEOUT_MS, connected
+from rota.groups.options import connected
 from rota.progress import shown
 from rota.why.broker import asking, explaining
 from rota.why.ending import end
@@ -36,13 +36,20 @@ def ending(*, as_json: bool) -> Iterator[None]:
 
 
 def why_elsewhere(
-    group: str, bootstrap_server: str, config: Path | None, watch_s: float, history_s: float, *, as_json: bool
+    group: str,
+    bootstrap_server: str,
+    config: Path | None,
+    watch_s: float,
+    history_s: float,
+    timeout_ms: int,
+    *,
+    as_json: bool,
 ) -> None:
     """Watch a group of any Kafka broker, read its records, and print what they tell."""
     with ExitStack() as stack:
         stack.enter_context(ending(as_json=as_json))
         tell = stack.enter_context(shown())
-        cluster = stack.enter_context(connected(bootstrap_server, config, None, TIMEOUT_MS))
+        cluster = stack.enter_context(connected(bootstrap_server, config, None, timeout_ms))
         looks = asking.looks(cluster, group, watch_s, tell, time.sleep)
         since_ms = int((time.time() - history_s) * 1_000)
         history, unreadable = asking.history(cluster, group, since_ms, tell)
