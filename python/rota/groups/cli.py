@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from rota.exits import complain
 from rota.groups import options, values
 from rota.groups.errors import misused
 from rota.groups.options import TIMEOUT_MS, connected, ending, one_group, selected, selection
@@ -26,6 +27,8 @@ STATES = (
     "Dead",
 )
 TYPES = ("classic", "consumer", "share", "streams")
+
+NONE_LISTED = "no group is visible: there is none, or this user lacks DESCRIBE for the groups or the cluster"
 
 app = typer.Typer(
     cls=KafkaStyle,
@@ -61,6 +64,8 @@ def list_groups(
         from rota.groups import render
 
         typer.echo(json.dumps([vars(line) for line in found], indent=2) if as_json else render.listed(found))
+        if not found and not as_json:
+            complain(NONE_LISTED if not (states or types or regex) else "no group matches these options")
 
 
 @app.command()

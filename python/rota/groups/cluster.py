@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata
 from rota.groups.errors import GroupsError, Kind, misused, nearest
 from rota.groups.messages import ConsumerGroupDescribeRequest
 from rota.groups.reaching import admin
+from rota.groups.rights import Right, lacks
 
 Partition = tuple[str, int]
 """Topic and index."""
@@ -26,6 +27,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 CONSUMER = "consumer"
 """The type of groups of the newer protocol."""
 GROUP_ID_NOT_FOUND = 69
+HIDDEN = errors.GroupAuthorizationFailedError.__name__
+"""How the library begins to say that an ACL hides a group."""
 
 # The library warns on stderr of what it then raises.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -125,20 +128,28 @@ def kind_of(error: Exception | type[Exception]) -> Kind:
     return next((kind for one, kind in KINDS if issubclass(found, one)), Kind.REFUSED)
 
 
+def told(error: Exception) -> str:
+    """What an error says, without the number and the name of a class that the library puts before it."""
+    said = ", ".join(str(one) for one in error.args if isinstance(one, str))
+    return (said or refusal(type(error))) if isinstance(error, errors.KafkaError) else str(error)
+
+
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Turns the library's errors into one line."""
+def asking(what: str, lacks: str = "") -> Iterator[None]:
+    """Turns the library's errors into one line. `lacks`: what to say if the user lacks a right."""
     try:
         yield
     except (errors.KafkaError, OSError) as error:
-        raise GroupsError(kind_of(error), f"{what}: {error}") from error
+        if lacks and isinstance(error, errors.AuthorizationError):
+            raise GroupsError(kind_of(error), lacks) from error
+        raise GroupsError(kind_of(error), f"{what}: {told(error)}") from error
 
 
 @contextlib.contextmanager
-def changing(what: str) -> Iterator[None]:
+def changing(what: str, lacks: str = "") -> Iterator[None]:
     """As `asking`. If the broker goes away meanwhile, the outcome is unknown."""
     try:
-        with asking(what):
+        with asking(what, lacks):
             yield
     except GroupsError as error:
         if error.kind is Kind.UNREACHABLE:
@@ -189,10 +200,16 @@ class Cluster:
         ]
         return sorted(lines, key=lambda line: line.group)
 
+    def lacks(self, operation: str, kind: str, names: Iterable[str]) -> str:
+        """What to say if this user may not do something with groups or topics."""
+        return lacks(self._settings.get("sasl_plain_username"), Right(operation, kind, sorted(set(names))))
+
     def describe(self, groups: Sequence[str]) -> list[Described]:
         """These groups with their members; a group that does not exist is an error that names it."""
-        with asking(f"{', '.join(groups)} could not be described"):
+        with asking(f"{', '.join(groups)} could not be described", self.lacks("DESCRIBE", "GROUP", groups)):
             found = self._admin.describe_groups(list(groups)) if groups else {}
+        if hidden := [group for group in groups if HIDDEN in (found[group]["error"] or "")]:
+            raise GroupsError(Kind.REFUSED, self.lacks("DESCRIBE", "GROUP", hidden))
         unknown = {group for group in groups if _is_unknown(found[group])}
         listed = {line.group: line for line in self.groups()} if unknown else {}
         newer = self._consumer_groups(
@@ -224,7 +241,7 @@ class Cluster:
 
     def committed(self, group: str) -> dict[Partition, Committed]:
         """Every committed offset of a group."""
-        with asking(f"the offsets of group `{group}` could not be read"):
+        with asking(f"the offsets of group `{group}` could not be read", self.lacks("DESCRIBE", "GROUP", [group])):
             found = self._admin.list_group_offsets({group: None})[group]
         return {
             (at.topic, at.partition): Committed(one.offset, _epoch(one.leader_epoch), one.metadata or "")
@@ -302,7 +319,8 @@ class Cluster:
         return [(topic, index) for topic, index in wanted if index in there.get(topic, [])]
 
     def _offsets(self, partitions: Sequence[Partition], spec: Any) -> dict[Partition, Any]:
-        with asking("the ends of partitions could not be read"):
+        topics = [topic for topic, _ in partitions]
+        with asking("the ends of partitions could not be read", self.lacks("DESCRIBE", "TOPIC", topics)):
             asked = {_at(partition): spec for partition in partitions}
             found = self._admin.list_partition_offsets(asked) if asked else {}
         return {(at.topic, at.partition): one for at, one in found.items()}
@@ -328,7 +346,7 @@ class Cluster:
 
     def alter(self, group: str, offsets: Mapping[Partition, Committed]) -> dict[Partition, type[Exception]]:
         """Commits offsets for a group without members; what was refused, by partition."""
-        with changing(f"the offsets of group `{group}` could not be changed"):
+        with changing(f"the offsets of group `{group}` could not be changed", self.lacks("READ", "GROUP", [group])):
             told = {
                 _at(partition): OffsetAndMetadata(one.offset, one.metadata, one.leader_epoch)
                 for partition, one in offsets.items()
@@ -337,24 +355,25 @@ class Cluster:
 
     def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, type[Exception]]:
         """Deletes committed offsets; what was refused, by partition."""
-        with changing(f"the offsets of group `{group}` could not be deleted"):
+        with changing(f"the offsets of group `{group}` could not be deleted", self.lacks("DELETE", "GROUP", [group])):
             return _refused(self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions]))
 
     def delete(self, groups: Sequence[str]) -> dict[str, str]:
         """Deletes groups with their offsets; what was refused, by group."""
-        with changing(f"{', '.join(groups)} could not be deleted"):
+        with changing(f"{', '.join(groups)} could not be deleted", self.lacks("DELETE", "GROUP", groups)):
             codes = self._admin.delete_groups(list(groups))
         return {group: code.removesuffix("Error") for group, code in codes.items() if code != "OK"}
 
     def remove(self, group: str, member: Member, reason: str) -> type[Exception] | None:
         """Removes a member, by its instance id if it has one; what it was refused with."""
-        told = (
+        one = (
             MemberToRemove(member_id=member.member_id, reason=reason)
             if member.instance_id is None
             else MemberToRemove(group_instance_id=member.instance_id, reason=reason)
         )
-        with changing(f"member `{member.member_id}` of group `{group}` could not be removed"):
-            [code] = self._admin.remove_group_members(group, [told]).values()
+        what = f"member `{member.member_id}` of group `{group}` could not be removed"
+        with changing(what, self.lacks("READ", "GROUP", [group])):
+            [code] = self._admin.remove_group_members(group, [one]).values()
         return None if code is errors.NoError else code
 
 
