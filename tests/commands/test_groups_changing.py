@@ -91,7 +91,7 @@ def test_a_plan_is_written_read_and_undone(scene: Scene, tmp_path: Path) -> None
     again = scene.run("reset-offsets", scene.group, "--topic", topic, "--to-latest", "--undo", undo, "--execute")
     assert (again.code, again.err) == (
         2,
-        f"rota: --undo is `{undo}`: it exists already; nothing was changed\n",
+        f"rota: --undo is `{undo}`: it exists already: give another file, or remove it; nothing was changed\n",
     )
     assert scene.committed(topic) == {0: 3, 1: 2}
 
@@ -142,6 +142,45 @@ def test_a_live_group_keeps_its_offsets_and_the_reason_says_who_is_there(scene: 
     assert scene.committed(topic) == {0: 3}
     scene.leave([ana])
     assert scene.run("reset-offsets", scene.group, "--topic", topic, "--to-earliest", "--execute").code == 0
+
+
+def test_a_plan_is_shown_while_members_run_and_says_what_its_execution_needs(scene: Scene) -> None:
+    topic = scene.topic(6)
+    scene.commit(topic, {0: 3})
+    reset = ("reset-offsets", scene.group, "--topic", topic, "--to-earliest")
+    ana = scene.member(topic, client_id="ana")
+    ended = scene.run(*reset)
+    assert (ended.code, ended.err) == (0, "")
+    table, _, last = ended.out.rstrip("\n").rpartition("\n\n")
+    assert table.splitlines()[1].split() == [scene.group, topic, "0", "3", "0"]
+    assert last.startswith("Nothing was changed: --execute needs a group without members: it is Stable with 1 member")
+    scene.leave([ana])
+    assert scene.run(*reset).out.endswith("\n\nNothing was changed: --execute does it.\n")
+    assert scene.run(*reset, "--execute").out.endswith("\n\n1 offset was reset.\n")
+    assert scene.committed(topic) == {0: 0}
+
+
+def test_the_error_about_a_group_in_use_has_the_command_that_removes_a_member(scene: Scene) -> None:
+    topic = scene.topic(1)
+    scene.member(topic, client_id="ana")
+    ended = scene.run("delete", scene.group)
+    removal = f"`rota groups remove-member {scene.group} --member ID`"
+    assert (ended.code, f"): stop them, or remove each with {removal}; nothing" in ended.err) == (4, True), ended.err
+
+
+def test_a_new_group_needs_create_which_the_error_names(scene: Scene) -> None:
+    ended = scene.run("reset-offsets", scene.group, "--topic", scene.topic(1), "--to-latest")
+    assert ended.code == 3
+    assert ended.err.startswith(f"rota: there is no group `{scene.group}`")
+    assert ended.err.endswith(" (--create makes a new group)\n")
+
+
+def test_a_client_id_in_place_of_a_member_id_is_told_as_such(scene: Scene) -> None:
+    topic = scene.topic(1)
+    ana = scene.member(topic, client_id="ana")
+    ended = scene.run("remove-member", scene.group, "--member", "ana")
+    says = f"rota: group `{scene.group}` has no member `ana`: `ana` is the client id of {ana.memberid()}\n"
+    assert (ended.code, ended.err) == (3, says)
 
 
 def test_groups_are_deleted_all_or_none(scene: Scene) -> None:

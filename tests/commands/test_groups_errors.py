@@ -204,7 +204,7 @@ def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene,
     own_scene.commit(topic, {0: 1, 1: 2})
     with RefusesOne(own_scene.bootstrap, {}, 10_000) as cluster:
         cluster.refused = topic, 1
-        planned = changes.reset(cluster, own_scene.group, Goal(Target.TO_LATEST, ""), [topic], create=False)
+        planned = changes.reset(cluster, own_scene.group, Goal(Target.TO_LATEST, ""), [topic], None, execute=True)
         undo = tmp_path / "undo.csv"
         changes.keep(own_scene.group, planned, None, undo)
         with pytest.raises(GroupsError, match=f"refused {topic}-1: TopicAuthorizationFailed; nothing was changed"):
@@ -284,6 +284,18 @@ def test_watching_a_group_that_is_not_there_is_an_error(own_scene: Scene) -> Non
     ended = own_scene.run("watch", own_scene.group, "--count", "1")
     assert (ended.code, ended.out.splitlines()[1:]) == (3, [])
     assert ended.err.startswith(f"rota: there is no group `{own_scene.group}`")
+
+
+def test_without_an_address_the_server_of_this_machine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(_self: Cluster, servers: str, _settings: object, _timeout_ms: int) -> None:
+        asked.append(servers)
+        raise misused("asked")
+
+    monkeypatch.setattr(Cluster, "__init__", refuse)
+    monkeypatch.delenv("ROTA_BOOTSTRAP_SERVER", raising=False)
+    assert (rota_groups("list").err, asked) == ("rota: asked\n", ["127.0.0.1:9092"])
 
 
 def test_an_error_with_a_name_of_a_client_moves_no_cursor(capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from rota.groups.cluster import Cluster, Committed, Described, Member, Partition
 from rota.groups.errors import GroupsError, Kind, misused, nearest
 from rota.groups.plan import Step, as_file, as_undo, named, steps, wanted_offsets
 from rota.groups.values import Goal, chosen
-from rota.why.words import counted
+from rota.why.words import counted, listed
 
 MEMBERS_NAMED = 3
 
@@ -25,14 +25,20 @@ def who(described: Described) -> str:
     return f"{counted(len(members), 'member')} ({', '.join(some + more)})"
 
 
+def how_to_stop(described: Described) -> str:
+    """What to do about the members of a group that is to have none."""
+    if described.members is None:
+        return "stop them"
+    return f"stop them, or remove each with `rota groups remove-member {described.group} --member ID`"
+
+
 def refuse_live(described: Described, change: str) -> None:
     """An error if the group has members: a broker takes no such change from outside then."""
     if described.state != "Empty":
         raise GroupsError(
             Kind.IN_USE,
-            f"{change}: group `{described.group}` is {described.state} with {who(described)}: stop them"
-            + ("" if described.members is None else ", or `rota groups remove-member` each")
-            + "; nothing was changed",
+            f"{change}: group `{described.group}` is {described.state} with {who(described)}: "
+            f"{how_to_stop(described)}; nothing was changed",
         )
 
 
@@ -41,7 +47,9 @@ def write_new(option: str, path: Path, text: str) -> None:
     try:
         file = path.open("x", encoding="utf-8", newline="")
     except FileExistsError:
-        raise misused(f"{option} is `{path}`: it exists already; nothing was changed") from None
+        raise misused(
+            f"{option} is `{path}`: it exists already: give another file, or remove it; nothing was changed"
+        ) from None
     except OSError as error:
         raise misused(f"{option} is `{path}`: {error.strerror}; nothing was changed") from None
     try:
@@ -147,9 +155,17 @@ def member_of(described: Described, member_id: str | None, instance_id: str | No
     by_id = {(one.member_id if instance_id is None else one.instance_id): one for one in described.members}
     if wanted not in by_id:
         what = "member" if instance_id is None else "member with instance id"
-        hint = nearest(wanted or "", [known for known in by_id if known is not None])
+        hint = _of_client(described.members, member_id) or nearest(
+            wanted or "", [known for known in by_id if known is not None]
+        )
         raise GroupsError(Kind.NOT_FOUND, f"group `{described.group}` has no {what} `{wanted}`{hint}")
     return by_id[wanted]
+
+
+def _of_client(members: Sequence[Member], name: str | None) -> str:
+    """The ids of the members with a client id, where that was given instead."""
+    ids = [member.member_id for member in members if member.client_id == name]
+    return f": `{name}` is the client id of {listed(ids)}" if ids else ""
 
 
 def remove(cluster: Cluster, group: str, member: Member, reason: str) -> None:
@@ -160,10 +176,37 @@ def remove(cluster: Cluster, group: str, member: Member, reason: str) -> None:
         raise GroupsError(kind, f"the broker did not remove `{member.member_id}` from group `{group}`: {refusal(code)}")
 
 
-def reset(cluster: Cluster, group: str, goal: Goal, topics: Iterable[str] | None, *, create: bool) -> list[Step]:
-    """The steps that a reset would take, of a group without members. Nothing is changed."""
-    if not (create and group not in {line.group for line in cluster.groups()}):
+def existing(cluster: Cluster, group: str, *, create: bool) -> Described | None:
+    """The group whose offsets are to be reset; None if it is to be created."""
+    if create and group not in {line.group for line in cluster.groups()}:
+        return None
+    try:
         [described] = cluster.describe([group])
+    except GroupsError as error:
+        if error.kind is not Kind.NOT_FOUND:
+            raise
+        raise GroupsError(error.kind, f"{error} (--create makes a new group)") from None
+    return described
+
+
+def running(described: Described | None) -> str:
+    """What has to be done before the offsets of a group can be reset, or ""."""
+    if described is None or described.state == "Empty":
+        return ""
+    return f"--execute needs a group without members: it is {described.state} with {who(described)}"
+
+
+def reset(
+    cluster: Cluster,
+    group: str,
+    goal: Goal,
+    topics: Iterable[str] | None,
+    described: Described | None,
+    *,
+    execute: bool,
+) -> list[Step]:
+    """The steps that a reset would take; to execute them, the group may have no members. Nothing is changed."""
+    if execute and described is not None:
         refuse_live(described, "reset-offsets")
     before = cluster.committed(group)
     wanted = wanted_offsets(cluster, group, goal, before, topics)

@@ -186,11 +186,13 @@ def reset_offsets(
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render
 
-            steps = changes.reset(cluster, name, goal, topics, create=create)
+            described = changes.existing(cluster, name, create=create)
+            steps = changes.reset(cluster, name, goal, topics, described, execute=execute)
             changes.keep(name, steps, plan, undo)
             if execute:
                 changes.apply(cluster, name, steps, undo)
-        typer.echo(render.reset(name, steps, executed=execute, form="csv" if export else "json" if as_json else "text"))
+        form = "csv" if export else "json" if as_json else "text"
+        typer.echo(render.reset(name, steps, executed=execute, form=form, needs=changes.running(described)))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.addresses import parsed
+from rota.addresses import KAFKA_PORT, LOOPBACK, parsed
 from rota.exits import complain, installs
 from rota.groups.errors import GroupsError, misused
 from rota.groups.values import chosen
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rota.groups.cluster import Cluster
 
 TIMEOUT_MS = 10_000
+DEFAULT_BROKER = f"{LOOPBACK}:{KAFKA_PORT}"
+"""Where `rota serve` listens without options."""
 
 Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Group ids.", show_default=False)]
 OptionGroups = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group id, as an option.")]
@@ -43,7 +45,10 @@ Duration = Annotated[
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-server", metavar="HOST:PORT", envvar="ROTA_BOOTSTRAP_SERVER", help="Brokers to connect to."
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        envvar="ROTA_BOOTSTRAP_SERVER",
+        help=f"Brokers to connect to (default {DEFAULT_BROKER}).",
     ),
 ]
 CommandConfig = Annotated[
@@ -110,9 +115,7 @@ def connected(
         if not equals or not name.strip():
             raise misused(f"--command-property is `{pair}`: give NAME=VALUE, such as security.protocol=SSL")
         settings |= setting("--command-property", name.strip(), value.strip(), known)
-    where = bootstrap_server or settings.pop("bootstrap_servers", None)
-    if where is None:
-        raise misused("--bootstrap-server is missing: give HOST:PORT, or set ROTA_BOOTSTRAP_SERVER")
+    where = bootstrap_server or settings.pop("bootstrap_servers", None) or DEFAULT_BROKER
     try:
         servers = [parsed(one.strip()) for one in where.split(",")]
     except ValueError as error:

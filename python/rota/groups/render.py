@@ -11,6 +11,7 @@ from rota.groups.cluster import Committed, Described, Listed, Member, Partition
 from rota.groups.lag import Row
 from rota.groups.plan import Step, as_file
 from rota.groups.transactions import OpenTransaction
+from rota.why.words import counted
 
 NONE = "-"
 UNKNOWN = "unknown"
@@ -222,15 +223,11 @@ def step_json(step: Step) -> dict[str, Any]:
 
 def transactions(held: Sequence[OpenTransaction]) -> str:
     """What may hold offsets of a group back, a sentence each."""
-    lines = []
-    for one in held:
-        until = (
-            "is being ended" if one.aborted_in_s is None else f"is aborted in {one.aborted_in_s:.1f} s at the latest"
-        )
-        lines.append(
-            f"Transaction {plain(one.transactional_id)} with offsets in __consumer_offsets-{one.partition}, where this "
-            f"group's are, has been open for {one.open_for_s:.1f} s and {until}."
-        )
+    lines = [
+        f"Transaction {plain(one.transactional_id)} with offsets in __consumer_offsets-{one.partition}, where this "
+        f"group's are, {one.fate}."
+        for one in held
+    ]
     return "".join(f"\n{line}" for line in lines)
 
 
@@ -253,13 +250,17 @@ def _described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> 
     return empty or text
 
 
-def reset(group: str, found: Sequence[Step], *, executed: bool, form: str) -> str:
-    """A plan, or what was done."""
+def reset(group: str, found: Sequence[Step], *, executed: bool, form: str, needs: str = "") -> str:
+    """A plan, or what was done. `needs`: what has to be done before the plan can be."""
     if form == "csv":
         return as_file({one.at: one.after for one in found}).rstrip("\n")
     if form == "json":
         return json.dumps({"group": group, "executed": executed, "steps": [step_json(one) for one in found]}, indent=2)
-    return steps(group, found) + ("" if executed else "\n\nNothing was changed: --execute does it.")
+    if executed:
+        verb = "was" if len(found) == 1 else "were"
+        return f"{steps(group, found)}\n\n{counted(len(found), 'offset')} {verb} reset."
+    then = plain(needs) or "--execute does it"
+    return f"{steps(group, found)}\n\nNothing was changed: {then}."
 
 
 def offsets_deleted(group: str, found: Mapping[Partition, Committed], undo: str, reached: str, *, as_json: bool) -> str:
