@@ -62,4 +62,4 @@ class Lines:
     def _print(self, every_s: float) -> None:
         while not self._over.wait(every_s):
             if self._text:
-                complain(f"{self._text} ({time.monotonic() - self._began_s:.0f} s)")
+                complain(f"{self._text} (after {time.monotonic() - self._began_s:.0f} s)")

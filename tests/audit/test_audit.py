@@ -173,7 +173,7 @@ def test_a_group_that_no_log_has_is_not_found(clean: Path) -> None:
     *steps, last = ended.stderr.splitlines(keepends=True)
     assert last == says
     # How far it is, on a machine that takes longer.
-    assert [step for step in steps if not re.fullmatch(r"rota: .* \(\d+ s\)\n", step)] == []
+    assert [step for step in steps if not re.fullmatch(r"rota: .* \(after \d+ s\)\n", step)] == []
 
 
 @pytest.mark.parametrize(

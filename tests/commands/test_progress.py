@@ -40,8 +40,8 @@ def test_the_latest_text_is_printed_again_and_again(
         eventually(lambda: "rota: 2 of 2 (" in text(), WITHIN_S, "the next text")
     told = text()
     assert {re.sub(r"\d+ s", "0 s", line) for line in told.splitlines()} == {
-        "rota: 1 of 2 (0 s)",
-        "rota: 2 of 2 (0 s)",
+        "rota: 1 of 2 (after 0 s)",
+        "rota: 2 of 2 (after 0 s)",
     }
 
 
@@ -76,9 +76,9 @@ def test_a_terminal_shows_the_latest_text_in_one_line_and_nothing_afterwards(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("simulate --seeds 0..100", r"rota: worlds: [\d,]+/100 \(\d+ s\)"),
-        ("check differential --protocol transactions --steps 3000", r"rota: differential: .+ \(\d+ s\)"),
-        ("bench heartbeat --members 1000 --seconds 0.1 --rounds 3", r"rota: round \d of 3 \(\d+ s\)"),
+        ("simulate --seeds 0..100", r"rota: worlds: [\d,]+/100 \(after \d+ s\)"),
+        ("check differential --protocol transactions --steps 3000", r"rota: differential: .+ \(after \d+ s\)"),
+        ("bench heartbeat --members 1000 --seconds 0.1 --rounds 3", r"rota: round \d of 3 \(after \d+ s\)"),
     ],
 )
 def test_a_long_command_says_how_far_it_is(words: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

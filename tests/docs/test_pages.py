@@ -22,7 +22,7 @@ RUNNABLE = [block for block in ALL if block.kind != "data"]
 NOT_RUN = {block.name: block.directives["not run"] for block in RUNNABLE if "not run" in block.directives}
 RUN_BY = {block.name: block.directives["run by"] for block in RUNNABLE if "run by" in block.directives}
 RUN = [block for block in RUNNABLE if block.name not in NOT_RUN and block.name not in RUN_BY]
-PROGRESS = re.compile(r"^rota: .* \(\d+ s\)\n", re.MULTILINE)
+PROGRESS = re.compile(r"^rota: .* \(after \d+ s\)\n", re.MULTILINE)
 """What a command prints on stderr every 10 s."""
 RUN_MIN = 74
 """So many blocks run. Fewer is a decision, not an accident."""
