@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from kafka import TopicPartition
 from typer.testing import CliRunner, Result
 
 import rota
@@ -20,9 +22,10 @@ from rota import _rota
 from rota.audit.logs import parts_of, records_of
 from rota.cli import app
 from rota.groups.cluster import Committed, Described, Member
+from rota.groups.transactions import OpenTransaction
 from rota.why.broker import asking, explaining
 from rota.why.broker.history import Change, History
-from rota.why.broker.movement import Look, Movement, places
+from rota.why.broker.movement import Look, Movement, Surroundings, places
 from tests.clients.eventually import eventually
 
 KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
@@ -138,7 +141,7 @@ def test_members_that_earlier_records_may_know_are_not_told_to_have_joined() -> 
         history = History("orders", is_whole=is_whole)
         history.read(7, record.key_bytes(), record.value_bytes())
         told += history.changes
-    assert told == [Change(7, 4, 1, [A], [], []), Change(7, 4, 1, [], [], [])]
+    assert told == [Change(7, 4, 1, [A], [], []), Change(7, 4, 1, [], [], [], is_known=False)]
     with pytest.raises(rota.RecordError):
         History("orders", is_whole=True).read(7, b"\0", b"")
 
@@ -190,7 +193,7 @@ def test_a_group_of_a_broker_is_explained_in_words_and_as_json(settings: dict[st
             unknown = call("order", *where, "--watch", "0")
     assert text.exit_code == 0, text.output
     still = r"2 partitions stand still \(2 messages behind\)\n"
-    assert re.match(rf"orders: Stable, (generation|epoch) \d+ since \d+\.\d s ago; {still}", text.stdout)
+    assert re.match(rf"orders: Stable, (generation|epoch) \d+ for \d+\.\d s; {still}", text.stdout)
     assert re.search(r"changes, the latest first\n.* joined\n", text.stdout)
     assert told["state"] == "Stable"
     assert {place["member_id"] for place in told["partitions"]} <= ids
@@ -204,10 +207,81 @@ def test_records_that_do_not_come_are_told_as_unread(monkeypatch: pytest.MonkeyP
     cluster = MagicMock(**{"partitions.return_value": {asking.OFFSETS_TOPIC: [0]}})
     at = (asking.OFFSETS_TOPIC, 0)
     cluster.ends.return_value, cluster.at_time.return_value = {at: 9}, {at: 4}
+    cluster.offsets.return_value = {}
     cluster.consumer.return_value.__enter__.return_value = reader
     history, unreadable = asking.history(cluster, "orders", 0, lambda _: None)
     assert history.changes == []
     assert unreadable == "the broker sent nothing for 0 s, and 5 records are not read"
+
+
+def test_the_records_beyond_an_open_transaction_are_not_waited_for_and_it_is_named() -> None:
+    at = TopicPartition(asking.OFFSETS_TOPIC, 0)
+    cluster = MagicMock(**{"partitions.return_value": {asking.OFFSETS_TOPIC: [0]}})
+    cluster.ends.return_value, cluster.at_time.return_value = {tuple(at): 9}, {tuple(at): 4}
+    cluster.offsets.return_value = {at: MagicMock(offset=4)}
+    pay = MagicMock(topic_partitions=[at], transaction_timeout_ms=1, **{"state.value": "PrepareAbort"})
+    pay.transaction_start_time_ms = time.time() * 1_000
+    for found, says in (
+        (
+            {"pay-7": pay},
+            r"transaction pay-7 has been open for \d\.\d s and is being ended; 5 records can be read only",
+        ),
+        ({}, "a transaction is open among them; 5 records can be read only .*; `kafka-python admin -b HOST:PORT trans"),
+    ):
+        cluster.transactions.return_value = found
+        _, unreadable = asking.history(cluster, "orders", 0, lambda _: None)
+        assert re.match(says, unreadable), unreadable
+    cluster.consumer.assert_not_called()
+
+
+def test_the_first_change_says_what_is_known_of_it() -> None:
+    made = _rota.GroupRecord("orders", _rota.GroupValue("consumer", 0, None, None, 0, []))
+    joined = _rota.GroupRecord("orders", _rota.GroupValue("consumer", 4, "range", A, 0, [_rota.MemberValue(A)]))
+    same = _rota.GroupRecord("orders", _rota.GroupValue("consumer", 5, "range", A, 0, [_rota.MemberValue(A)]))
+    told = []
+    for records in ([made, joined], [joined, same]):
+        history = History("orders", is_whole=False)
+        for record in records:
+            history.read(7, record.key_bytes(), record.value_bytes())
+        lines = explaining.text(explaining.report([look(0, classic("Stable"), [], [])], history, 3_600, ""))
+        told.append([line.rpartition(": ")[2] for line in lines if " UTC, generation" in line])
+    assert told == [
+        ["consumer-a-1f0c8a2e… joined", "the group was created"],
+        ["the same members", "earlier records are not read"],
+    ]
+
+
+def test_members_that_get_no_messages_are_named_with_the_reason() -> None:
+    ana = Member("Qm0cC3vXRdaJpLzq5x1u3A", None, "ana", "/10.0.0.7", ["t"], [("t", 0)])
+    ben = Member("kT6nUeTwTSyQy0b6L0a9Cg", None, "ben", "/10.0.0.8", ["ordres"], [])
+    cleo = Member("aT6nUeTwTSyQy0b6L0a9Cg", None, "cleo", "/10.0.0.9", ["t"], [])
+    held = OpenTransaction("pay-7", "Ongoing", 0, 41.0, 19.0)
+    around = Surroundings(["ordres"], {("t", 0): held, ("t", 1): None})
+    looked = [look(0, classic("Stable", ana, ben, cleo), [1], [2])]
+    lines = explaining.text(explaining.report(looked, History("orders", is_whole=False), 3_600, "", around))
+    begin = lines.index("members that get no messages") + 1
+    back = "from readers of committed ones"
+    assert lines[begin : begin + 4] == [
+        "  ben (kT6nUe…) subscribes to ordres, which does not exist, or an ACL hides it",
+        "  cleo (aT6nUe…) has no partition: 3 members share 1 partition",
+        "  transaction pay-7, which has been open for 41.0 s and is aborted in 19.0 s at the latest, holds back "
+        f"messages of t-0 {back}",
+        f"  an open transaction holds back messages of t-1 {back}",
+    ]
+    moving = Described("orders", "PreparingRebalance", "classic", "consumer", "", [ben])
+    told = explaining.report([look(0, moving, [], [])], History("orders", is_whole=False), 3_600, "")
+    assert told.hints == [], "while a group rebalances its members have no partitions"
+
+
+def test_the_topics_and_transactions_around_a_group_are_asked_for() -> None:
+    ana = Member(A, None, "ana", "/10.0.0.7", ["t", "ordres"], [("t", 0)])
+    seen = look(0, classic("Stable", ana), [4, 2, 9], [6, 6, 9])
+    cluster = MagicMock(**{"partitions.return_value": {"t": [0, 1, 2]}, "transactions.return_value": {}})
+    cluster.offsets.return_value = {
+        TopicPartition("t", 0): MagicMock(offset=4),
+        TopicPartition("t", 1): MagicMock(offset=6),
+    }
+    assert asking.surroundings(cluster, seen) == Surroundings(["ordres"], {("t", 0): None})
 
 
 @pytest.mark.parametrize("more", [("--from", "data"), ("--at", "2026-01-31T13:30:20")])

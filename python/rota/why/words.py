@@ -69,6 +69,12 @@ DEPARTURES = {
 _UUID_AT_END = re.compile(r"([0-9a-fA-F]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
 
 
+_OPAQUE = re.compile(r"[A-Za-z0-9_-]{22}\Z")
+"""A member id that is a UUID in base64 and nothing else, as clients of the consumer protocol make it."""
+OPAQUE_SHOWN = 6
+"""How much of it is shown beside a client id."""
+
+
 def printable(text: str) -> str:
     """The text on one line, and without what would move a terminal's cursor: clients choose it."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
@@ -77,6 +83,15 @@ def printable(text: str) -> str:
 def short(member_id: str) -> str:
     """A member id without most of its UUID: `consumer-3-1f0c8a2e…`."""
     return printable(_UUID_AT_END.sub(r"\1…", member_id))
+
+
+def named(member_id: str, client_id: str | None, *, is_whole: bool = False) -> str:
+    """A member by its client id if its own id is opaque, else as `short`: `ben (dAdKix…)`. `is_whole`: with the whole
+    id."""
+    if not client_id or _OPAQUE.fullmatch(member_id) is None:
+        return printable(member_id) if is_whole else short(member_id)
+    shown = member_id if is_whole else f"{member_id[:OPAQUE_SHOWN]}…"
+    return f"{printable(client_id)} ({shown})"
 
 
 def listed(names: Sequence[str]) -> str:

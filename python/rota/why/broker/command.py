@@ -53,5 +53,6 @@ def why_elsewhere(
         looks = asking.looks(cluster, group, watch_s, tell, time.sleep)
         since_ms = int((time.time() - history_s) * 1_000)
         history, unreadable = asking.history(cluster, group, since_ms, tell)
-        told = explaining.report(looks, history, history_s, unreadable)
+        around = asking.surroundings(cluster, looks[-1])
+        told = explaining.report(looks, history, history_s, unreadable, around)
     typer.echo(json.dumps(explaining.as_json(told), indent=2) if as_json else "\n".join(explaining.text(told)))

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.why import words
 from rota.why.broker.history import Change, History
-from rota.why.broker.movement import TROUBLES, Look, Movement, Place, places
+from rota.why.broker.movement import TROUBLES, Look, Movement, Place, Surroundings, places
+from rota.why.hints import Holder, hints
 
 if TYPE_CHECKING:
     from rota.groups.cluster import Described, Member, Partition
 
+STABLE = "Stable"
+ALONE = Surroundings()
 SETTLED = ("Empty", "Stable", "Dead")
 CLASSIC = "classic"
 NAMED = 3
@@ -57,9 +60,15 @@ class Report(NamedTuple):
     """Members of an eager rebalance that commit while it runs: they have not rejoined."""
     unknown: list[str]
     """What only the coordinator can tell."""
+    clients: dict[str, str]
+    """Client ids by member id."""
+    hints: list[str]
+    """Why members get no messages though the group is settled."""
 
 
-def report(looks: Sequence[Look], history: History, history_s: float, unreadable: str) -> Report:
+def report(
+    looks: Sequence[Look], history: History, history_s: float, unreadable: str, around: Surroundings = ALONE
+) -> Report:
     """Puts together what was seen."""
     described = looks[-1].described
     states: list[str] = []
@@ -85,7 +94,24 @@ def report(looks: Sequence[Look], history: History, history_s: float, unreadable
         committed_ms=history.committed_ms,
         alive=_alive(described, history, looks),
         unknown=list(_unknown(described, history, history_s, unreadable)),
+        clients=history.clients | {one.member_id: one.client_id for one in described.members or []},
+        hints=list(_hints(described, around)),
     )
+
+
+def _hints(described: Described, around: Surroundings) -> Iterator[str]:
+    members = described.members or []
+    if described.state == STABLE:
+        holders = [Holder(_short(one), one.topics, len(one.partitions)) for one in members]
+        yield from hints(holders, around.absent, "which does not exist, or an ACL hides it")
+    for (topic, index), held in around.held.items():
+        what = "an open transaction" if held is None else f"transaction {words.printable(held.transactional_id)}"
+        fate = "" if held is None else f", which {held.fate},"
+        yield f"{what}{fate} holds back messages of {words.printable(topic)}-{index} from readers of committed ones"
+
+
+def _short(member: Member) -> str:
+    return words.named(member.member_id, member.client_id)
 
 
 def _waits(described: Described) -> list[Wait]:
@@ -143,12 +169,12 @@ def _unknown(described: Described, history: History, history_s: float, unreadabl
 def sentence(told: Report) -> str:
     """One line: state, since when, for whom it waits, which partitions are in trouble."""
     parts = [_state(told)]
-    holds = [words.wait(wait.what, _who(wait.members)) for wait in told.waits]
+    holds = [words.wait(wait.what, _who(told, wait.members)) for wait in told.waits]
     if holds:
         parts[0] += f": waiting {', '.join(holds)}"
     if told.alive:
         verb, whose = ("commits", "it has") if len(told.alive) == 1 else ("commit", "they have")
-        parts.append(f"{_who(told.alive)} still {verb}, so {whose} not rejoined")
+        parts.append(f"{_who(told, told.alive)} still {verb}, so {whose} not rejoined")
     for movement in TROUBLES:
         hit = [place for place in told.places if place.movement is movement]
         if hit:
@@ -169,7 +195,7 @@ def _state(told: Report) -> str:
     text = told.state
     if told.state in SETTLED:
         text += "" if told.number is None else f", {number} {told.number}"
-        return text if told.since_ms is None else f"{text} since {_ago(told.since_ms)} ago"
+        return text if told.since_ms is None else f"{text} for {_ago(told.since_ms)}"
     if told.type != CLASSIC:
         text += "" if told.since_ms is None else f" for {_ago(told.since_ms)}"
         return text if told.number is None else f"{text}, epoch {told.number}"
@@ -182,8 +208,8 @@ def _ago(at_ms: int) -> str:
     return words.seconds(int(time.time() * 1_000) - at_ms)
 
 
-def _who(members: Sequence[str]) -> str:
-    return words.first([words.short(one) for one in members], NAMED)
+def _who(told: Report, members: Sequence[str]) -> str:
+    return words.first([words.named(one, told.clients.get(one)) for one in members], NAMED)
 
 
 def text(told: Report) -> list[str]:
@@ -192,7 +218,8 @@ def text(told: Report) -> list[str]:
     sections = {
         "held up by": list(_held_up(told)),
         "partitions": list(_partitions(told)),
-        "changes, the latest first": [_change(change, told.type) for change in told.changes[:CHANGES]],
+        "members that get no messages": told.hints,
+        "changes, the latest first": [_change(told, change) for change in told.changes[:CHANGES]],
         "not known": told.unknown,
     }
     for heading, rows in sections.items():
@@ -224,7 +251,8 @@ def _named(partitions: Sequence[Partition]) -> str:
 
 
 def _member(member: Member) -> str:
-    return f"{words.printable(member.member_id)} at {words.printable(member.host)}"
+    who = words.named(member.member_id, member.client_id, is_whole=True)
+    return f"{who} at {words.printable(member.host)}"
 
 
 def _partitions(told: Report) -> Iterator[str]:
@@ -242,16 +270,24 @@ def _partitions(told: Report) -> Iterator[str]:
         yield f"{len(bad) - PLACES} more: --json has them"
 
 
-def _change(change: Change, kind: str) -> str:
-    number = "generation" if kind == CLASSIC else "epoch"
+def _change(told: Report, change: Change) -> str:
+    number = "generation" if told.type == CLASSIC else "epoch"
     facts = [
-        *(f"{_who(change.joined)} joined" for _ in change.joined[:1]),
-        *(f"{_who(change.changed)} joined or changed what it subscribes to" for _ in change.changed[:1]),
-        *(f"{_who(change.left)} left or was removed" for _ in change.left[:1]),
+        *(f"{_who(told, change.joined)} joined" for _ in change.joined[:1]),
+        *(f"{_who(told, change.changed)} joined or changed what it subscribes to" for _ in change.changed[:1]),
+        *(f"{_who(told, change.left)} left or was removed" for _ in change.left[:1]),
     ]
     members = "" if change.members is None else f", {words.counted(change.members, 'member')}"
     at = datetime.fromtimestamp(change.at_ms / 1_000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC, {number} {change.number}{members}: {'; '.join(facts) or 'the same members'}"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC, {number} {change.number}{members}: {'; '.join(facts) or _still(told, change)}"
+
+
+def _still(told: Report, change: Change) -> str:
+    """What a change is in which no member is known to have come or gone."""
+    if not change.is_known:
+        return "who came or went is not known: earlier records are not read"
+    is_new = told.type == CLASSIC and change.number == 0 and not change.members
+    return "the group was created" if is_new else "the same members"
 
 
 def as_json(told: Report) -> dict[str, Any]:
@@ -264,7 +300,7 @@ def as_json(told: Report) -> dict[str, Any]:
         "since_ms": told.since_ms,
         "watched_s": round(told.watched_s, 3),
         "states": told.states,
-        "why": {"sentence": sentence(told), "unknown": told.unknown},
+        "why": {"sentence": sentence(told), "unknown": told.unknown, "hints": told.hints},
         "waiting": [{"what": wait.what, "member_ids": wait.members} for wait in told.waits],
         "commits_while_rebalancing": told.alive,
         "changes": [change._asdict() for change in told.changes],

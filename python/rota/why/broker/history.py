@@ -28,6 +28,8 @@ class Change(NamedTuple):
     """Members that are gone. A record does not tell why."""
     changed: list[str]
     """Members of a consumer group that are new or changed their subscription: earlier records say."""
+    is_known: bool = True
+    """Whether it is known who came and went; False: earlier records say."""
 
 
 class History:
@@ -41,6 +43,8 @@ class History:
         """Member ids by partition, as the last stored generation of a classic group has it."""
         self.protocol: str | None = None
         """The assignor of the last stored generation of a classic group."""
+        self.clients: dict[str, str] = {}
+        """Client ids by member id, of the members of a consumer group, also of those that are gone."""
         self.committed_ms: dict[Partition, int] = {}
         """Time of the last commit of each partition."""
         self._members: set[str] = set()
@@ -68,11 +72,12 @@ class History:
 
     def _generation(self, timestamp_ms: int, value: _rota.GroupValue) -> None:
         now = {member.member_id for member in value.members}
-        is_known = self._is_whole or bool(self.changes)
+        # Generation 0 is that of a group without a past.
+        is_known = self._is_whole or bool(self.changes) or value.generation == 0
         joined = sorted(now - self._members) if is_known else []
         left = sorted(self._members - now)
         if not self.changes or joined or left or value.generation != self.changes[-1].number:
-            self.changes.append(Change(timestamp_ms, value.generation, len(now), joined, left, []))
+            self.changes.append(Change(timestamp_ms, value.generation, len(now), joined, left, [], is_known))
         self._members, self.protocol = now, value.protocol_name
         self.owners = {
             (topic, index): member.member_id
@@ -83,6 +88,8 @@ class History:
 
     def _consumer(self, timestamp_ms: int, kind: str, name: str | None, value: Any) -> None:
         if kind == "member" and name is not None:
+            if value is not None:
+                self.clients[name] = value["client_id"]
             if value is None:
                 self._members.discard(name)
                 self._left.append(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rota.groups.cluster import Committed, Described, Partition
+    from rota.groups.transactions import OpenTransaction
 
 
 class Look(NamedTuple):
@@ -19,6 +21,15 @@ class Look(NamedTuple):
     committed: dict[Partition, Committed]
     ends: dict[Partition, int]
     """The next offset of each partition that exists."""
+
+
+class Surroundings(NamedTuple):
+    """What is not the group's own, and can keep messages from it."""
+
+    absent: Sequence[str] = ()
+    """Topics that members subscribe to and that the broker does not show."""
+    held: Mapping[Partition, OpenTransaction | None] = MappingProxyType({})
+    """Partitions whose next message is behind the begin of an open transaction; None: it is not known which."""
 
 
 class Movement(StrEnum):
