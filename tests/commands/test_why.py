@@ -56,7 +56,8 @@ def test_a_stuck_group_is_explained_in_words_and_as_json() -> None:
     assert as_json.exit_code == 0
     assert json.loads(as_json.stdout)["why"]["sentence"] in first
     assert (unknown.exit_code, unknown.stdout) == (3, "")
-    assert unknown.stderr == "rota: there is no group `order`; the nearest is `orders`\n"
+    asked = f"{server.http_address} was asked"
+    assert unknown.stderr == f"rota: there is no group `order`; the nearest is `orders`; {asked}\n"
     assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (3, "NoSuchGroup")
 
 
@@ -129,7 +130,8 @@ def test_a_server_that_is_not_there_is_named() -> None:
     told = call("orders", "--http", address)
     assert told.exit_code == 5
     assert told.stderr == (
-        f"rota: nothing answers at {address}: Connection refused; start a server with `rota serve --http {address}`\n"
+        f"rota: nothing answers at {address}: Connection refused; start a server with `rota serve --http {address}`, "
+        "or ask the broker: `rota why orders --bootstrap-server HOST:PORT`\n"
     )
     assert json.loads(call("orders", "--http", address, "--json").stdout)["error"] == "ServerDown"
 

@@ -327,3 +327,52 @@ def test_the_report_names_members_that_hold_the_group_up_and_the_rebalances() ->
         "  31.0 s ago, generation 3 to ?, in 0.2 s: consumer-7-1f0c8a2e… left",
         "  31.0 s ago, generation 3 to ?, interrupted: consumer-7-1f0c8a2e… left",
     ]
+
+
+OPAQUE = "Qm0cC3vXRdaJpLzq5x1u3A"
+
+
+def test_a_member_whose_id_says_nothing_has_its_client_id_in_the_sentence() -> None:
+    told = group(waiting=[wait(OPAQUE, None, "Reconcile")], rebalances=[rebalance(member_id=OPAQUE)])
+    told["members"] = [{**member(OPAQUE, 14_000), "client_id": "ben"}]
+    sentence = why(told).sentence
+    assert "waiting for ben (Qm0cC3…) to take its new assignment" in sentence
+    assert sentence.endswith("it began because ben (Qm0cC3…) left")
+    assert words.named(f"ben-{UUID}", "ben") == "ben-1f0c8a2e…"
+
+
+def answer(*members: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """What `/groups/{id}` answers."""
+    known = {"group_id": "orders", "state": "Stable", "protocol_type": "consumer", "why": {"sentence": "Stable"}}
+    lists: dict[str, Any] = {"members": list(members), "waiting": [], "rebalances": [], "partitions": []}
+    return {**known, **lists, **changed}
+
+
+def holder(member_id: str, client_id: str, topics: list[str], assignment: dict[str, list[int]]) -> dict[str, Any]:
+    subscription = {"topics": topics}
+    return {"member_id": member_id, "client_id": client_id, "subscription": subscription, "assignment": assignment}
+
+
+def test_partitions_that_are_behind_and_members_without_messages_follow_the_sentence() -> None:
+    place = {"topic": "t", "owners": [OPAQUE], "offset": 12, "log_end": 100}
+    told = answer(
+        holder(OPAQUE, "ben", ["t"], {"t": [0, 1]}),
+        holder("ana", "ana", ["t"], {}),
+        holder("cleo", "cleo", ["ordres"], {}),
+        partitions=[{**place, "partition": 0, "lag": 1}, {**place, "partition": 1, "lag": 88, "owners": []}],
+        rebalances=[rebalance(member_id=OPAQUE, settled_after_ms=1, to_generation=4, cause="MemberJoined")],
+    )
+    assert report(told)[1:] == [
+        "",
+        "partitions that are behind",
+        "  t-1 at offset 12: 88 messages behind; no member has it",
+        "  t-0 at offset 12: 1 message behind; ben (Qm0cC3…) has it",
+        "",
+        "members that get no messages",
+        "  cleo subscribes to ordres, and no member has a partition of it: does the topic exist?",
+        "  ana has no partition: 3 members share 2 partitions",
+        "",
+        "rebalances, the latest first",
+        "  31.0 s ago, generation 3 to 4, in 0.0 s: ben (Qm0cC3…) joined",
+    ]
+    assert "members that get no messages" not in report(told | {"state": "PreparingRebalance"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from kafka import KafkaConsumer, TopicPartition, errors
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition, errors
 from kafka.admin import MemberToRemove, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 

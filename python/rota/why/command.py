@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from rota.addresses import HTTPS, web_parsed
 from rota.misuse import is_given
 from rota.why import words
 from rota.why.ending import end, misused
+from rota.why.standing import name_of, sections, with_names
 
 if TYPE_CHECKING:
     from rota.http.client import Peer
@@ -169,17 +171,26 @@ def why(
 
         state.why_then(group, from_, at, as_json)
         return
+    peer = peer_of(http, chosen_token(context, http_token, control_token), command_config, as_json=as_json)
     try:
-        peer = peer_of(http, chosen_token(context, http_token, control_token), command_config, as_json=as_json)
         found = client.group(peer, group)
         lines = lines_of(peer, found)
     except client.HttpError as error:
-        end(error.exit_code, error.name, str(error), as_json=as_json)
+        end(error.exit_code, error.name, f"{error}{_what_else(error.name, peer, group)}", as_json=as_json)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
     for line in lines:
         typer.echo(line)
+
+
+def _what_else(error: str, peer: Peer, group: str) -> str:
+    """Where it was looked for, or where else it can be."""
+    if error == "NoSuchGroup":
+        return f"; {peer.address} was asked"
+    if error == "ServerDown":
+        return f", or ask the broker: `rota why {shlex.quote(group)} --bootstrap-server HOST:PORT`"
+    return ""
 
 
 def lines_of(peer: Peer, group: dict[str, Any]) -> list[str]:
@@ -225,9 +236,12 @@ def report(group: dict[str, Any]) -> list[str]:
     if held_up:
         lines += ["", "held up by"]
         lines += [f"  {_member(member, wait)}" for member, wait in held_up]
+    for heading, rows in sections(group).items():
+        if rows:
+            lines += ["", heading, *(f"  {row}" for row in rows)]
     if group["rebalances"]:
         lines += ["", "rebalances, the latest first"]
-        latest, *older = reversed(group["rebalances"])
+        latest, *older = reversed(with_names(group))
         number = "epoch" if group.get("type") == CONSUMER else "generation"
         lines += _rebalance(latest, "not over", number)
         for rebalance in older:
@@ -237,7 +251,7 @@ def report(group: dict[str, Any]) -> list[str]:
 
 def _member(member: dict[str, Any], wait: dict[str, Any]) -> str:
     """`consumer-3-… at /10.0.0.7: silent for 31.0 s, expires in 14.0 s`, or what it does instead."""
-    who = f"{words.printable(member['member_id'])} at {words.printable(member['client_host'])}"
+    who = f"{name_of(member, is_whole=True)} at {words.printable(member['client_host'])}"
     heard, left = member["heard_ago_ms"], member["expires_in_ms"]
     if wait["what"] == "Revoke":
         who += f", has to give up {words.places(member['revoking'])}"

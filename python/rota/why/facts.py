@@ -55,6 +55,7 @@ class Member(TypedDict):
     """What is known of a member's session."""
 
     member_id: str
+    client_id: NotRequired[str]
     session_timeout_ms: int
     heard_ago_ms: int | None
     """How long ago it was heard; None while its session stands still."""

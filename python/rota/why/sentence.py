@@ -67,6 +67,7 @@ class Why(NamedTuple):
 
 def why(group: Group) -> Why:
     """The sentence about a group."""
+    group = _with_names(group)
     rebalances = group["rebalances"]
     is_over = not rebalances or rebalances[-1]["settled_after_ms"] is not None
     state = f"{group['state']} for {words.seconds(group['in_state_ms'])}"
@@ -91,6 +92,23 @@ def why(group: Group) -> Why:
     else:
         stalls, waits = _stalls(stalled), _waits(group, silent, unnamed)
     return Why(state, waits, _because(rebalances), beside, is_over, stalls, _is_change(rebalances))
+
+
+def _with_names(group: Group) -> Group:
+    """The facts with the client ids of members whose own ids say nothing."""
+    members = group.get("members", [])
+    names = {one["member_id"]: words.named(one["member_id"], one.get("client_id")) for one in members}
+    names = {member_id: name for member_id, name in names.items() if name != words.short(member_id)}
+    if not names:
+        return group
+    return {
+        **group,
+        "waiting": [{**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in group["waiting"]],
+        "members": [{**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in members],
+        "rebalances": [
+            {**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in group["rebalances"]
+        ],
+    }
 
 
 def _is_change(rebalances: list[Rebalance]) -> bool:
