@@ -62,12 +62,35 @@ def test_what_waits_longest_comes_first_then_what_rebalanced_last() -> None:
 def test_the_screen_has_totals_rows_and_how_many_more_there_are() -> None:
     told = lines([group("a"), group("b", state="Empty", member_count=0), group("c")], rows=2)
     assert told[0] == "rota h:1: 3 groups (1 Empty, 2 Stable), 4 members"
-    assert told[2].split() == ["group", "state", "members", "gen", "slack", "why"]
+    assert told[2].split() == ["group", "state", "for", "members", "gen", "slack", "why"]
     assert told[3].startswith("a ")
-    assert told[3].endswith("1.0 s, generation 3; last rebalance: a joined")
+    assert told[3].endswith("last rebalance: a joined")
     assert told[-1] == "and 1 more"
     assert lines([group("a", member_count=1)])[0] == "rota h:1: 1 group (1 Stable), 1 member"
     assert lines([group("a")], fault="nothing answers")[0] == "nothing answers"
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("Stable for 1.0 s, generation 3; last rebalance: a joined", "last rebalance: a joined"),
+        ("Stable for 1.0 s or longer, generation 3; it was loaded", "it was loaded"),
+        ("Stable for 1.0 s, epoch 7 (target of epoch 6): waiting for a", "(target of epoch 6) waiting for a"),
+        ("Stable for 1.0 s: waiting for a to rejoin", "waiting for a to rejoin"),
+        ("Stable for 1.0 s, generation 3", ""),
+        ("something else", "something else"),
+    ],
+)
+def test_the_reason_comes_first_without_what_has_a_column(why: str, reason: str) -> None:
+    assert view.reason(group("a", why=why)) == reason
+
+
+def test_a_match_that_no_group_has_is_told() -> None:
+    console = Console(width=80, highlight=False, force_terminal=False, record=True, file=io.StringIO())
+    groups = [group("a"), group("b"), group("c")]
+    console.print(view.drawn(groups, view.ordered(groups, "zzz", only_waiting=False), "h:1", 10, match="zzz"))
+    assert console.export_text().splitlines()[-1].rstrip() == "none of the 3 groups matches zzz"
+    assert "none of the" not in "\n".join(lines(groups))
 
 
 def test_hostile_names_move_no_cursor_and_are_no_markup() -> None:
@@ -95,7 +118,7 @@ def test_a_look_at_a_real_server_tells_what_is_stuck() -> None:
             )
     assert told.exit_code == 0
     (row,) = [line for line in told.stdout.splitlines() if line.startswith(GROUP)]
-    assert re.search(r"PreparingRebalance +2 +\d+ .*31\.0 s: waiting for consumer-3-", row)
+    assert re.search(r"PreparingRebalance +31\.0 s +2 +\d+ .*[^:] waiting for consumer-3-", row)
 
 
 def test_looks_are_lines_of_json() -> None:

@@ -80,7 +80,7 @@ def top(
     def screen(fault: str | None = None) -> Any:
         rows = console.height - ROWS_BESIDE if draws and looks != 1 else ROWS_WITHOUT_TERMINAL
         wanted = view.ordered(groups, match, only_waiting=only_waiting)
-        return view.drawn(groups, wanted, server.address, max(rows, 1), fault)
+        return view.drawn(groups, wanted, server.address, max(rows, 1), fault, match)
 
     def look() -> None:
         if as_json:

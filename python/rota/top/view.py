@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -19,6 +20,15 @@ COLOURS = {
     "Reconciling": "yellow",
     "Dead": "red",
 }
+COLUMNS = (
+    *(("group", 2), ("state", None), ("for", None)),
+    *(("members", None), ("gen", None), ("slack", None), ("why", 5)),
+)
+"""The columns, and how they share the width that the others leave."""
+AGE_AND_NUMBER = re.compile(
+    r" for [0-9.]+ s(?: or longer)?(?:, (?:generation|epoch) [0-9]+)?(?P<target> \(target of epoch [0-9]+\))?[:;]? ?"
+)
+"""What a sentence says after the state and before the reason."""
 NEAR_PARTS = 3
 """Tenths of the session in which a member is about to expire."""
 
@@ -36,8 +46,10 @@ def ordered(groups: Groups, match: str, *, only_waiting: bool) -> Groups:
     return sorted(wanted, key=place)
 
 
-def drawn(groups: Groups, wanted: Groups, address: str, rows: int, fault: str | None = None) -> RenderableType:
-    """The screen: totals, and as many groups as there are rows for."""
+def drawn(
+    groups: Groups, wanted: Groups, address: str, rows: int, fault: str | None = None, match: str = ""
+) -> RenderableType:
+    """The screen: totals, and as many groups as there are rows for. `match`: what their ids have to contain."""
     states: dict[str, int] = {}
     for group in groups:
         states[group["state"]] = states.get(group["state"], 0) + 1
@@ -46,13 +58,16 @@ def drawn(groups: Groups, wanted: Groups, address: str, rows: int, fault: str | 
     head = Text(f"rota {address}: {words.counted(len(groups), 'group')} ({told}), {words.counted(members, 'member')}")
     if fault is not None:
         head = Text(words.printable(fault), style="bold red")
+    if match and not any(match in group["group_id"] for group in groups):
+        return Group(head, Text(), Text(f"none of the {words.counted(len(groups), 'group')} matches {match}"))
     table = Table(expand=True, box=None, pad_edge=False, header_style="bold")
-    for name, wide in (("group", 2), ("state", None), ("members", None), ("gen", None), ("slack", None), ("why", 5)):
+    for name, wide in COLUMNS:
         table.add_column(name, ratio=wide, no_wrap=True, overflow="ellipsis")
     for group in wanted[:rows]:
         table.add_row(
             Text(words.printable(group["group_id"])),
             Text(group["state"], style=COLOURS.get(group["state"], "")),
+            Text(words.seconds(group["in_state_ms"]), justify="right"),
             Text(str(group["member_count"])),
             Text(str(group["generation"])),
             slack(group["slack"]),
@@ -73,6 +88,11 @@ def slack(counts: list[int]) -> Text:
 
 
 def reason(group: dict[str, Any]) -> str:
-    """The sentence without the state, which has a column of its own."""
+    """The sentence without the state, its age and the generation, which have columns of their own."""
     sentence: str = group["why"]
-    return sentence.removeprefix(f"{group['state']} for ")
+    rest = sentence.removeprefix(group["state"])
+    found = AGE_AND_NUMBER.match(rest)
+    if rest == sentence or found is None:
+        return sentence
+    target = (found["target"] or "").strip()
+    return " ".join(filter(None, [target, rest[found.end() :]]))
