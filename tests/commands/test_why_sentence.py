@@ -291,12 +291,12 @@ def holding(name: str | None, state: str | None, left_ms: int | None) -> facts.T
         (
             holding("pay-7", None, None) | {"coordinator": "node 2 at h2:9092"},
             "transaction pay-7, which node 2 at h2:9092 coordinates, holds back offsets of orders 3 and 4; mail 0; "
-            "`kafka-transactions.sh describe` shows its state",
+            "`kafka-python admin -b HOST:PORT transactions describe --transactional-id pay-7` shows its state",
         ),
         (
             holding(None, None, None) | {"coordinator": "another server"},
             "a transaction of producer 7, which another server coordinates, holds back offsets of orders 3 and 4; "
-            "mail 0; `kafka-transactions.sh list` shows its state",
+            "mail 0; `kafka-python admin -b HOST:PORT transactions list` shows its state",
         ),
     ],
 )
@@ -339,6 +339,7 @@ def test_a_member_whose_id_says_nothing_has_its_client_id_in_the_sentence() -> N
     assert "waiting for ben (Qm0cC3…) to take its new assignment" in sentence
     assert sentence.endswith("it began because ben (Qm0cC3…) left")
     assert words.named(f"ben-{UUID}", "ben") == "ben-1f0c8a2e…"
+    assert words.named("fUI717rfQ/ys8h0fjI4q/w", "ben", is_whole=True) == "ben (fUI717rfQ/ys8h0fjI4q/w)"
 
 
 def answer(*members: dict[str, Any], **changed: Any) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def test_a_transaction_of_another_server_that_holds_offsets_back_is_named_with_i
     (held,) = found["transactions"]
     where = f"node 2 at {other.host}:{other.port}"
     assert (status, held["transactional_id"], held["state"], held["coordinator"]) == (200, name, None, where)
-    says = f"transaction {name}, which {where} coordinates, holds back offsets of t 0; `kafka-transactions.sh describe`"
+    says = f"transaction {name}, which {where} coordinates, holds back offsets of t 0; `kafka-python admin -b "
     told = CliRunner().invoke(app, ["why", group, "--http", str(one.http_address)])
     assert (told.exit_code, says in told.stdout) == (0, True), told.output
     producer.commit_transaction(WITHIN_S)

@@ -144,13 +144,20 @@ def test_a_member_that_does_not_poll_is_named_with_what_it_has_to_give_up(
         assert value(server, "rota_groups", protocol="classic", state="Empty") == 0
         assert value(server, "rota_members") == 2
         assert value(server, "rota_consumer_group_rebalances_total", cause="MemberJoined") == 2
-    stall = (
-        rf"Reconciling for {SECONDS}, epoch 3: {re.escape(ana)} heartbeats but has not given up partitions: its "
-        rf"application is probably busy and not polling; it is removed in {SECONDS} \(rebalance timeout\); waiting "
-        rf"for other members to release partitions of {re.escape(ben)}; it began because {re.escape(ben)} joined"
-    )
-    for told in (first.removeprefix(f"{GROUP}: "), sentence, group["why"]["sentence"], listed["why"]):
-        assert re.fullmatch(stall, told), told
+
+    def stall(ana: str, ben: str) -> str:
+        return (
+            rf"Reconciling for {SECONDS}, epoch 3: {re.escape(ana)} heartbeats but has not given up partitions: its "
+            rf"application is probably busy and not polling; it is removed in {SECONDS} \(rebalance timeout\); waiting "
+            rf"for other members to release partitions of {re.escape(ben)}; it began because {re.escape(ben)} joined"
+        )
+
+    # Only where the members of the group are known, their client ids are.
+    for told in (sentence, listed["why"]):
+        assert re.fullmatch(stall(ana, ben), told), told
+    shorter = [f"{name} ({member_id[:6]}…)" for name, member_id in (("ana", ana), ("ben", ben))]
+    for told in (first.removeprefix(f"{GROUP}: "), group["why"]["sentence"]):
+        assert re.fullmatch(stall(*shorter), told), told
     assert "has not given up partitions" in top
     by_client = {one["client_id"]: one for one in group["members"]}
     kept, revoking = (by_client["ana"][name]["t"] for name in ("assignment", "revoking"))
@@ -158,13 +165,13 @@ def test_a_member_that_does_not_poll_is_named_with_what_it_has_to_give_up(
     assert sorted([*kept, *revoking]) == [0, 1, 2, 3]
     assert rest[:2] == ["", "held up by"]
     assert re.fullmatch(
-        rf"  {re.escape(ana)} at /127\.0\.0\.1, has to give up t {given_up}: heartbeats, the last one {SECONDS} ago, "
-        "but does not poll",
+        rf"  ana \({re.escape(ana)}\) at /127\.0\.0\.1, has to give up t {given_up}: heartbeats, the last one "
+        rf"{SECONDS} ago, but does not poll",
         rest[2],
     )
-    assert rest[3] == f"  {ben} at /127.0.0.1: waits for t {given_up}"
+    assert rest[3] == f"  ben ({ben}) at /127.0.0.1: waits for t {given_up}"
     assert rest[4:6] == ["", "rebalances, the latest first"]
-    assert re.fullmatch(rf"  {SECONDS} ago, epoch 2 to 3, not over: {re.escape(ben)} joined", rest[6])
+    assert re.fullmatch(rf"  {SECONDS} ago, epoch 2 to 3, not over: {re.escape(shorter[1])} joined", rest[6])
     assert (group["type"], group["generation"], group["target_epoch"]) == ("consumer", 3, 3)
     assert (by_client["ana"]["epoch"], by_client["ben"]["epoch"]) == (2, 3)
     assert by_client["ben"]["target"] == {"t": revoking}
@@ -193,13 +200,15 @@ def test_a_member_that_stands_still_is_waited_for_until_its_session_ends(server:
         members.settle()
         assert server.members(GROUP) == {ben: None}
     assert server.explain(GROUP).rebalances[2].cause == "SessionExpired"
+    who, other = (re.escape(f"{name} ({member_id[:6]}…)") for name, member_id in (("ana", ana), ("ben", ben)))
     assert re.search(
-        rf"epoch 3: waiting for {re.escape(ana)} to take its new assignment, whose session ends in {SECONDS}, for "
-        rf"other members to release partitions of {re.escape(ben)}; it began because {re.escape(ben)} joined",
+        rf"epoch 3: waiting for {who} to take its new assignment, whose session ends in {SECONDS}, for "
+        rf"other members to release partitions of {other}; it began because {other} joined",
         first,
     ), first
     assert re.fullmatch(
-        rf"  {re.escape(ana)} at /127\.0\.0\.1: silent for {SECONDS}, expires in {SECONDS} unless it is heard", rest[2]
+        rf"  ana \({re.escape(ana)}\) at /127\.0\.0\.1: silent for {SECONDS}, expires in {SECONDS} unless it is heard",
+        rest[2],
     ), rest[2]
 
 

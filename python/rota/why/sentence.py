@@ -5,6 +5,7 @@ Pure functions over plain values: the same for a live server, for `/groups/{id}`
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -138,8 +139,8 @@ def _frequent(rebalances: list[Rebalance]) -> Iterable[str]:
         yield f"{lately} rebalances began within the last {LATELY_MS // 1000} s"
 
 
-ASKED = {False: "describe", True: "list"}
-"""The command for a transaction of another server, by whether its id is unknown."""
+ASKED = "kafka-python admin -b HOST:PORT transactions"
+"""The command that shows transactions of any server."""
 
 
 def _holds(transaction: Transaction) -> str:
@@ -147,13 +148,14 @@ def _holds(transaction: Transaction) -> str:
     name, what = transaction["transactional_id"], f"holds back offsets of {words.places(transaction['partitions'])}"
     coordinator = transaction.get("coordinator")
     if coordinator is not None:
-        where, asked = f"which {coordinator} coordinates", f"kafka-transactions.sh {ASKED[name is None]}"
+        where = f"which {coordinator} coordinates"
+        asked = f"{ASKED} {'list' if name is None else f'describe --transactional-id {shlex.quote(name)}'}"
         subject = (
             f"transaction {words.printable(name)}"
             if name
             else f"a transaction of producer {transaction['producer_id']}"
         )
-        return f"{subject}, {where}, {what}; `{asked}` shows its state"
+        return f"{subject}, {where}, {what}; `{words.printable(asked)}` shows its state"
     if name is None:
         return f"a transaction of producer {transaction['producer_id']} {what}"
     left_ms = transaction["aborted_in_ms"]

@@ -69,8 +69,8 @@ DEPARTURES = {
 _UUID_AT_END = re.compile(r"([0-9a-fA-F]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
 
 
-_OPAQUE = re.compile(r"[A-Za-z0-9_-]{22}\Z")
-"""A member id that is a UUID in base64 and nothing else, as clients of the consumer protocol make it."""
+_OPAQUE = re.compile(r"[A-Za-z0-9_+/-]{22}\Z")
+"""A member id that is a UUID in base64 (of URLs in Java, not so in librdkafka): of the consumer protocol."""
 OPAQUE_SHOWN = 6
 """How much of it is shown beside a client id."""
 
