@@ -178,10 +178,7 @@ def reset_offsets(
         name = one_group(group, option_group)
         goal = values.goal(*options.one_target(given))
         options.refuse_scope(goal.target.value, topics, all_topics)
-        if dry_run and execute:
-            raise misused("--dry-run and --execute contradict each other: give one of them")
-        if export and as_json:
-            raise misused("--export and --json are two forms: give one of them")
+        _refuse_both(dry_run=dry_run, execute=execute, export=export, as_json=as_json)
         options.check_file(from_file, name)
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render
@@ -193,6 +190,14 @@ def reset_offsets(
                 changes.apply(cluster, name, steps, undo)
         form = "csv" if export else "json" if as_json else "text"
         typer.echo(render.reset(name, steps, executed=execute, form=form, needs=changes.running(described)))
+
+
+def _refuse_both(*, dry_run: bool, execute: bool, export: bool, as_json: bool) -> None:
+    """Options of `reset-offsets` that contradict each other."""
+    if dry_run and execute:
+        raise misused("--dry-run and --execute contradict each other: give one of them")
+    if export and as_json:
+        raise misused("--export and --json are two forms: give one of them")
 
 
 @app.command()

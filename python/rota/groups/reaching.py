@@ -1,4 +1,4 @@
-"""How `rota groups` reaches a cluster, and what is said of a server that cannot be reached.
+"""How `rota groups` reaches a cluster, and why it cannot reach a server.
 
 The client library tries its bootstrap servers until the time is over, and then tells no cause. Here each of them is
 tried once: a closed port or a wrong password is no better a second later.
@@ -32,7 +32,7 @@ TIMEOUTS = (errors.KafkaTimeoutError, errors.RequestTimedOutError)
 
 
 class Bootstrapping(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """Connections of which the first is made to the first bootstrap server that answers."""
+    """Connections. The first one is that of a bootstrap server that answers."""
 
     async def _do_bootstrap(self, deadline: float | None) -> bool:
         if self.cluster.brokers():
