@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import jsonschema
