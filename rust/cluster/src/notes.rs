@@ -321,6 +321,11 @@ pub fn with_history(view: &View, begin: HistoryId) -> Vec<u8> {
     words.join(",").into()
 }
 
+/// The first producer id that no server has taken, in its note; `None`: the note cannot be read.
+pub fn free_producer_id(note: &[u8]) -> Option<i64> {
+    std::str::from_utf8(note).ok()?.split(' ').next()?.parse().ok()
+}
+
 /// Whether an operator drains the node.
 pub fn is_drained(view: &View, id: NodeId) -> bool {
     view.notes.contains_key(&drained(id))

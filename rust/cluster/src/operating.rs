@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     engine::{Engine, Pending},
-    operator::{Refused, announce},
+    operator::{Refused, announce, skip_producer_ids},
 };
 
 /// A change is decided anew if a note has changed meanwhile, so often.
@@ -192,7 +192,9 @@ impl Operator {
         self.wait(async {
             let view = self.image().await?;
             let lost = view.meta.history;
-            if !self.write(lost, vec![announce(&view, begin)]).await? {
+            // Before servers join: they take ids at once.
+            let notes = skip_producer_ids(&view, begin).into_iter().chain([announce(&view, begin)]);
+            if !self.write(lost, notes.collect()).await? {
                 return Err(ChangeError::Contended);
             }
             match self.ask(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) }).await? {
@@ -213,5 +215,34 @@ impl Operator {
                 _ => Err(ChangeError::Contended),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_engine::Incarnation;
+
+    use super::*;
+    use crate::{memory::MemoryEngine, producer_ids::reserve};
+
+    #[test]
+    fn no_id_that_a_lost_history_may_have_given_is_given_in_the_next_one() {
+        let engine = MemoryEngine::new(HistoryId(1));
+        let operator =
+            Operator::connect(async { Ok::<_, String>(engine.link()) }).expect("a runtime").expect("an engine");
+        let given = |history, process| {
+            let (link, view) = (engine.link(), engine.view());
+            let block = operator.wait(reserve(&link, HistoryId(history), Incarnation(process), &view, 0));
+            block.expect("a block")
+        };
+        engine.back_up();
+        let lost = (0..1_000).map(|process| given(1, process)).last().expect("many blocks");
+        engine.restore();
+        assert_eq!(operator.accept_loss(HistoryId(2)), Ok(HistoryId(1)));
+        let next = given(2, 0);
+        assert!(next.start > lost.end, "{next:?} after {lost:?}");
+        // As often as an operator gives the command.
+        assert_eq!(operator.accept_loss(HistoryId(3)), Ok(HistoryId(2)));
+        assert!(given(3, 0).start > next.end);
     }
 }

@@ -6,6 +6,9 @@ use rota_engine::{HistoryId, NodeId, PartitionId, View, requests::PutNote};
 
 use crate::notes::{self, ClusterSettings, NodeState};
 
+/// More producer ids than a cluster gives between a backup and its restore.
+const SKIPPED_PRODUCER_IDS: i64 = 1 << 40;
+
 /// A topic whose partitions nodes own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
@@ -152,6 +155,17 @@ pub fn forget(view: &View, node: NodeId) -> Result<Vec<PutNote>, Refused> {
 pub fn announce(view: &View, begin: HistoryId) -> PutNote {
     let (name, seen) = (notes::HISTORIES.to_owned(), view.notes.get(notes::HISTORIES).cloned());
     PutNote { name, seen, value: Some(notes::with_history(view, begin)) }
+}
+
+/// Skips the producer ids that servers may have given since the copy that the engine went back to. Messages on their disks
+/// have those: the batches of another producer with such an id would be taken for repetitions. `None`: the note cannot be
+/// read, and no server gives ids.
+pub fn skip_producer_ids(view: &View, begin: HistoryId) -> Option<PutNote> {
+    let seen = view.notes.get(notes::PRODUCER_IDS).cloned();
+    let first = seen.as_deref().map_or(Some(0), notes::free_producer_id)?.checked_add(SKIPPED_PRODUCER_IDS)?;
+    // With the history, no other operator writes the same: to the engine, a note that is there already is written.
+    let value = Some(format!("{first} {:032x}", begin.0).into_bytes());
+    Some(PutNote { name: notes::PRODUCER_IDS.to_owned(), seen, value })
 }
 
 #[cfg(test)]

@@ -12,7 +12,11 @@ use rota_engine::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{engine::Engine, messages::Message, notes::PRODUCER_IDS};
+use crate::{
+    engine::Engine,
+    messages::Message,
+    notes::{self, PRODUCER_IDS},
+};
 
 /// Ids of a block, as in Kafka.
 const BLOCK: i64 = 1_000;
@@ -80,7 +84,7 @@ pub(crate) async fn reserve(
 ) -> Option<Range<i64>> {
     let mut seen = view.notes.get(PRODUCER_IDS).cloned();
     for _ in 0..ATTEMPTS {
-        let first = from.max(seen.as_deref().map_or(Some(0), free_from)?);
+        let first = from.max(seen.as_deref().map_or(Some(0), notes::free_producer_id)?);
         // To the engine, a note that is there already is written. So no other process may write the same.
         let value = Some(format!("{} {:032x}", first + BLOCK, process.0).into_bytes());
         let put = PutNote { name: PRODUCER_IDS.to_owned(), seen: seen.clone(), value };
@@ -94,10 +98,6 @@ pub(crate) async fn reserve(
         }
     }
     None
-}
-
-fn free_from(note: &[u8]) -> Option<i64> {
-    std::str::from_utf8(note).ok()?.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
