@@ -26,6 +26,8 @@ const PIN: &str = "pin/";
 pub const HISTORIES: &str = "histories";
 /// The first producer id that no server has taken.
 pub const PRODUCER_IDS: &str = "producer-ids";
+/// The first producer id of this history: lost ones gave those below.
+pub const FIRST_PRODUCER_ID: &str = "first-producer-id";
 /// The setting of the number of partitions of `__consumer_offsets`.
 pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
 /// The setting of the number of partitions of `__transaction_state`.
@@ -319,6 +321,11 @@ pub fn with_history(view: &View, begin: HistoryId) -> Vec<u8> {
     let all = begun(view).into_iter().chain([begin]);
     let words: Vec<String> = all.map(|history| format!("{:032x}", history.0)).collect();
     words.join(",").into()
+}
+
+/// The first producer id of this history. No history was lost before the first one.
+pub fn first_producer_id(view: &View) -> i64 {
+    view.notes.get(FIRST_PRODUCER_ID).and_then(|note| std::str::from_utf8(note).ok()?.parse().ok()).unwrap_or(0)
 }
 
 /// The first producer id that no server has taken, in its note; `None`: the note cannot be read.

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     engine::{Engine, Pending},
-    operator::{Refused, announce, skip_producer_ids},
+    operator::{Refused, before_history},
 };
 
 /// A change is decided anew if a note has changed meanwhile, so often.
@@ -192,9 +192,7 @@ impl Operator {
         self.wait(async {
             let view = self.image().await?;
             let lost = view.meta.history;
-            // Before servers join: they take ids at once.
-            let notes = skip_producer_ids(&view, begin).into_iter().chain([announce(&view, begin)]);
-            if !self.write(lost, notes.collect()).await? {
+            if !self.write(lost, before_history(&view, begin)).await? {
                 return Err(ChangeError::Contended);
             }
             match self.ask(&Request { history: lost, body: Body::AcceptLoss(AcceptLoss { lost, begin }) }).await? {

@@ -157,15 +157,24 @@ pub fn announce(view: &View, begin: HistoryId) -> PutNote {
     PutNote { name, seen, value: Some(notes::with_history(view, begin)) }
 }
 
+/// What an operator writes before the history `begin` begins.
+pub fn before_history(view: &View, begin: HistoryId) -> Vec<PutNote> {
+    skip_producer_ids(view, begin).into_iter().flatten().chain([announce(view, begin)]).collect()
+}
+
 /// Skips the producer ids that servers may have given since the copy that the engine went back to. Messages on their disks
 /// have those: the batches of another producer with such an id would be taken for repetitions. `None`: the note cannot be
 /// read, and no server gives ids.
-pub fn skip_producer_ids(view: &View, begin: HistoryId) -> Option<PutNote> {
-    let seen = view.notes.get(notes::PRODUCER_IDS).cloned();
-    let first = seen.as_deref().map_or(Some(0), notes::free_producer_id)?.checked_add(SKIPPED_PRODUCER_IDS)?;
+fn skip_producer_ids(view: &View, begin: HistoryId) -> Option<[PutNote; 2]> {
+    let put = |name: &str, value: String| {
+        let (name, seen) = (name.to_owned(), view.notes.get(name).cloned());
+        PutNote { name, seen, value: Some(value.into()) }
+    };
+    let free = view.notes.get(notes::PRODUCER_IDS).map_or(Some(0), |note| notes::free_producer_id(note))?;
+    let first = free.checked_add(SKIPPED_PRODUCER_IDS)?;
     // With the history, no other operator writes the same: to the engine, a note that is there already is written.
-    let value = Some(format!("{first} {:032x}", begin.0).into_bytes());
-    Some(PutNote { name: notes::PRODUCER_IDS.to_owned(), seen, value })
+    let ids = put(notes::PRODUCER_IDS, format!("{first} {:032x}", begin.0));
+    Some([ids, put(notes::FIRST_PRODUCER_ID, first.to_string())])
 }
 
 #[cfg(test)]

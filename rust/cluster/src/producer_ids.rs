@@ -3,7 +3,10 @@
 use std::{
     fmt,
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use rota_engine::{
@@ -28,6 +31,8 @@ const ATTEMPTS: usize = 5;
 /// The ids that a server may give.
 pub struct ProducerIds {
     block: Mutex<Range<i64>>,
+    /// The first id of the present history.
+    first: AtomicI64,
     host: UnboundedSender<Message>,
 }
 
@@ -39,7 +44,7 @@ impl fmt::Debug for ProducerIds {
 
 impl ProducerIds {
     pub(crate) fn new(host: UnboundedSender<Message>) -> ProducerIds {
-        ProducerIds { block: Mutex::new(0..0), host }
+        ProducerIds { block: Mutex::new(0..0), first: AtomicI64::new(0), host }
     }
 
     fn lock(&self) -> MutexGuard<'_, Range<i64>> {
@@ -61,10 +66,16 @@ impl ProducerIds {
         *self.lock() = block;
     }
 
-    /// Gives none of the ids that are left.
-    pub(crate) fn drop_rest(&self) {
+    /// A history begins for this process. Gives none of the ids that are left: they may be given again.
+    pub(crate) fn begin_history(&self, view: &View) {
         let mut block = self.lock();
         block.start = block.end;
+        self.first.store(notes::first_producer_id(view), Ordering::Relaxed);
+    }
+
+    /// Returns the first id of the present history. The epochs of those below may have gone back.
+    pub fn first_of_history(&self) -> i64 {
+        self.first.load(Ordering::Relaxed)
     }
 
     /// Every id of this process is below.

@@ -239,7 +239,7 @@ impl TransactionCoordinator {
         if !(0..=2).contains(&level) {
             return Err(PyValueError::new_err(format!("level is {level}: give 0, 1 or 2")));
         }
-        let config = Config { level, timeout_max_ms, expiration_ms, retry_ms, ids_max };
+        let config = Config { level, timeout_max_ms, expiration_ms, retry_ms, ids_max, ..Config::default() };
         Ok(TransactionCoordinator { inner: Coordinator::new(config, epoch) })
     }
 

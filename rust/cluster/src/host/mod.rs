@@ -415,8 +415,7 @@ impl<'c> Running<'c> {
 
     async fn serve(&mut self, inbox: &mut UnboundedReceiver<Message>) -> Ended {
         self.views.mark_changed();
-        // Ids of a history that was lost may be given again.
-        self.shared.producer_ids.drop_rest();
+        self.shared.producer_ids.begin_history(&self.node.inspect().view);
         self.reserve_producer_ids();
         let pause = Duration::from_millis((self.cluster.ttl_ms / 50).clamp(5, 100));
         let mut ticks = tokio::time::interval(pause);

@@ -8,6 +8,7 @@ use rota_log::LogError;
 use tokio::sync::Notify;
 
 use super::{Node, handover::Progress};
+use crate::topics::SharedTopics;
 
 /// A partition that is being loaded.
 #[derive(Debug)]
@@ -40,7 +41,8 @@ impl Node {
             return;
         }
         let shared = self.shared_state();
-        shared.transactions.take(partition, epoch);
+        let first_producer_id = shared.topics.shared().map_or(0, SharedTopics::first_producer_id);
+        shared.transactions.take(partition, epoch, first_producer_id);
         let loading = LoadingTransactions { epoch, progress: Loaded::Nothing, resumed: Rc::default() };
         self.transactions.loading.insert(partition, loading);
         self.transactions.expect();

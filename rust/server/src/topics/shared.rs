@@ -63,6 +63,11 @@ impl SharedTopics {
         self.producer_ids.take()
     }
 
+    /// Returns the first producer id of the cluster's history.
+    pub fn first_producer_id(&self) -> i64 {
+        self.producer_ids.first_of_history()
+    }
+
     /// The engine has these notes of topics. The node takes them at its next wakeup. Revisions of another history say
     /// nothing about this server's last change: the engine was restored to an earlier one.
     pub fn arrive(&self, image: Image) {

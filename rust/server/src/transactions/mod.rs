@@ -122,8 +122,10 @@ impl Transactions {
     }
 
     /// Takes a partition over under a new epoch. Its log must still be loaded, slice by slice, and the partition begun.
-    pub fn take(&self, partition: u32, epoch: i32) {
-        *self.coordinator(partition) = Coordinator::new(self.config.clone(), epoch);
+    /// Producer ids below `first_producer_id` are of a lost history.
+    pub fn take(&self, partition: u32, epoch: i32, first_producer_id: i64) {
+        let config = Config { first_producer_id, ..self.config.clone() };
+        *self.coordinator(partition) = Coordinator::new(config, epoch);
     }
 
     /// Loads the next slice of a partition that was taken over. Returns the offset of the next record: `from` at the end.

@@ -11,8 +11,8 @@ use kafka_protocol::messages::{
     add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction},
     metadata_request::MetadataRequestTopic,
 };
-use rota_cluster::{Engine, MemoryEngine, MemoryLink};
-use rota_engine::HistoryId;
+use rota_cluster::{Engine, MemoryEngine, MemoryLink, operator};
+use rota_engine::{HistoryId, Request, requests::AcceptLoss, requests::Body};
 use rota_server::{ConnectTo, EngineConfig, Server, ServerConfig, Settings, topics::leaders_in_note};
 
 use crate::{
@@ -39,6 +39,7 @@ fn config(link: &MemoryLink, node_id: i32) -> ServerConfig {
 
 /// Servers with node ids from 1.
 struct Fleet {
+    engine: MemoryEngine,
     links: BTreeMap<i32, MemoryLink>,
     scenes: BTreeMap<i32, Scene>,
 }
@@ -47,7 +48,7 @@ impl Fleet {
     /// Three servers, each with its share of the partitions, and the topic `t`.
     fn new() -> Fleet {
         let engine = MemoryEngine::new(HistoryId(1));
-        let mut fleet = Fleet { links: BTreeMap::new(), scenes: BTreeMap::new() };
+        let mut fleet = Fleet { engine: engine.clone(), links: BTreeMap::new(), scenes: BTreeMap::new() };
         for node_id in 1..=NODES {
             let link = engine.link();
             fleet.scenes.insert(node_id, Scene::of(config(&link, node_id)));
@@ -292,6 +293,27 @@ fn late_markers_of_a_server_that_was_cut_off_do_not_end_the_next_transaction() {
     }
     assert_eq!(fleet.at(successor).end(&next.name, producer, false), NONE);
     fleet.shows(&next, &["first"], 0);
+}
+
+#[test]
+fn a_transactional_id_of_a_lost_history_gets_a_new_producer_id() {
+    let mut fleet = Fleet::new();
+    let cast = fleet.cast();
+    let lost = fleet.init(&cast, 60_000);
+    let (view, begin) = (fleet.engine.view(), HistoryId(2));
+    let history = view.meta.history;
+    let notes = operator::before_history(&view, begin).into_iter().map(Body::Note);
+    for body in notes.chain([Body::AcceptLoss(AcceptLoss { lost: history, begin })]) {
+        fleet.engine.carry_out(&Request { history, body });
+    }
+    fleet.until("the servers go on in the next history", |fleet| {
+        let table = fleet.any().cluster().unwrap().table();
+        table.history == Some(begin) && fleet.find(1, &cast.name).is_some()
+    });
+    let next = fleet.init(&cast, 60_000);
+    assert!(next.0 > lost.0 && next.1 == 0, "{next:?} after {lost:?}");
+    let again = fleet.init(&cast, 60_000);
+    assert_eq!((again.0, again.1), (next.0, 1));
 }
 
 #[test]

@@ -35,7 +35,9 @@ impl Coordinator {
             let aborted = current.fenced(self.config.has_second_protocol(), now_ms);
             return Decision::Change(Box::new(aborted), Answer::Refused(Error::Concurrent));
         }
-        match next_producer(current, own, spare_producer_id) {
+        let is_of_lost_history = current.producer.id < self.config.first_producer_id;
+        let spare = Producer { id: spare_producer_id, epoch: 0 };
+        match next_producer(current, own, spare, is_of_lost_history) {
             Err(error) => error.into(),
             Ok((producer, last_epoch)) => {
                 let next = current.initialized(producer, last_epoch, timeout_ms, now_ms);
@@ -54,7 +56,12 @@ fn may_name(current: &Transaction, own: Producer) -> bool {
 }
 
 /// Returns the producer from now on, and the predecessor of its epoch.
-fn next_producer(current: &Transaction, own: Producer, spare_producer_id: i64) -> Result<(Producer, i16), Error> {
+fn next_producer(
+    current: &Transaction,
+    own: Producer,
+    spare: Producer,
+    is_of_lost_history: bool,
+) -> Result<(Producer, i16), Error> {
     let is_repeated = own.epoch != NO_EPOCH && own.epoch == current.last_epoch;
     let is_current = own.id == current.producer.id && own.epoch == current.producer.epoch;
     let last_epoch = if own.id == NO_PRODUCER_ID { NO_EPOCH } else { own.epoch };
@@ -66,8 +73,8 @@ fn next_producer(current: &Transaction, own: Producer, spare_producer_id: i64) -
     if is_repeated && !is_too_late {
         return Ok((current.producer, current.last_epoch));
     }
-    let producer = if current.is_exhausted() {
-        Producer { id: spare_producer_id, epoch: 0 }
+    let producer = if current.is_exhausted() || is_of_lost_history {
+        spare
     } else {
         Producer { id: current.producer.id, epoch: current.producer.epoch + 1 }
     };

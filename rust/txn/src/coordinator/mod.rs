@@ -45,12 +45,21 @@ pub struct Config {
     pub retry_ms: i64,
     /// Maximum ids of the partition.
     pub ids_max: usize,
+    /// The epochs of producer ids below may have gone back, so a producer that starts gets another id.
+    pub first_producer_id: i64,
 }
 
 impl Default for Config {
     /// Kafka's defaults at level 0.
     fn default() -> Config {
-        Config { level: 0, timeout_max_ms: 900_000, expiration_ms: 7 * 24 * 3_600_000, retry_ms: 100, ids_max: 100_000 }
+        Config {
+            level: 0,
+            timeout_max_ms: 900_000,
+            expiration_ms: 7 * 24 * 3_600_000,
+            retry_ms: 100,
+            ids_max: 100_000,
+            first_producer_id: 0,
+        }
     }
 }
 

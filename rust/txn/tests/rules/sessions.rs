@@ -165,6 +165,23 @@ fn the_last_epoch_leads_to_a_new_producer_id() {
 }
 
 #[test]
+fn a_producer_that_starts_with_an_id_of_a_lost_history_gets_a_new_one() {
+    let mut scene = Scene::of(Config { first_producer_id: 102, level: 2, ..Config::default() });
+    assert_eq!(init(&mut scene, NONE), "0 101:0");
+    let lost = scene.producer();
+    scene.ask(add(lost, V2, &[("t", 0)]));
+    assert_eq!(init(&mut scene, NONE), "51", "its open transaction is aborted first");
+    let (_, marker) = scene.written.last().expect("a marker");
+    assert_eq!((marker.producer_id, marker.producer_epoch), (101, 1));
+    let answer = init(&mut scene, NONE);
+    let next = scene.producer();
+    assert_eq!((answer, next.epoch), (format!("0 {}:0", next.id), 0));
+    assert_ne!(next.id, lost.id);
+    assert_eq!(init(&mut scene, NONE), format!("0 {}:1", next.id), "an id of this history stays");
+    assert_eq!(shown(scene.ask(add(lost, V2, &[("t", 0)]))), "49");
+}
+
+#[test]
 fn a_producer_that_starts_at_the_last_epoch_gets_a_new_id() {
     for own in [false, true] {
         let mut scene = Scene::at_level(0);
