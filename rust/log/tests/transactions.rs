@@ -628,3 +628,38 @@ fn a_snapshot_of_records_that_a_power_failure_has_lost_opens_no_transaction() {
     assert_eq!(store.view(partition).unwrap().next_offset(), end + 2);
     assert_eq!(store.transactions(partition), Ok(Some(before)));
 }
+
+/// Makes a directory one that Kafka has written and not stopped cleanly.
+fn give_to_kafka(files: &ForgetfulFiles) {
+    use rota_log::files::{Access, Files, write_all_at};
+    remove_side_files(files, ".snapshot", 0..=i64::MAX);
+    remove_side_files(files, ".txnindex", 0..=i64::MAX);
+    for entry in files.list(Path::new("")).unwrap().iter().filter(|entry| !entry.is_dir) {
+        files.remove(Path::new(&entry.name)).unwrap();
+    }
+    let meta = files.open(Path::new("meta.properties"), Access::Create).unwrap();
+    write_all_at(meta.as_ref(), b"version=1\nnode.id=1\ncluster.id=abc\n", 0).unwrap();
+}
+
+#[test]
+fn transactions_of_a_directory_of_kafka_without_snapshots_are_known_before_and_after_the_take_over() {
+    let files = ForgetfulFiles::new(64);
+    let (mut store, partition) = topic_store(&files);
+    let expected = write_topic(&mut store, partition, 300);
+    store.pass(vec![Command::Create { topic: "plain".to_owned(), partition: 0, topic_id: 8 }]);
+    let plain = store.handle("plain", 0).unwrap();
+    let append = Command::Append { partition: plain, epoch: 0, batch: data(BatchKind::Plain, &[("a", None)]) };
+    store.pass(vec![Command::Open { partition: plain, epoch: 0 }, append]);
+    store.checkpoint().unwrap();
+    drop(store);
+    give_to_kafka(&files);
+    let found = |access| {
+        let options = StoreOptions { segment_bytes: 600, access, ..StoreOptions::default() };
+        let (store, _) = Store::open(Arc::new(files.clone()), Path::new(""), options).unwrap();
+        ["t", "plain"].map(|topic| store.transactions(store.handle(topic, 0).unwrap()))
+    };
+    use rota_log::store::Access::{Adopt, Own};
+    for access in [Own, Adopt, Own] {
+        assert_eq!(found(access), [Ok(Some(expected.clone())), Ok(None)], "{access:?}");
+    }
+}

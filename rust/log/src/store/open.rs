@@ -26,6 +26,7 @@ use super::{
     opened::{OpenError, Report},
     partition::Partition,
     scan::{self, Listed, list_segments, scan_tail},
+    side_files,
     wal::{Wal, WalContent, WalEntry, entries, secure},
 };
 
@@ -258,8 +259,21 @@ impl Opening {
         if self.store.options.access == Access::Adopt && self.origin == Origin::Foreign {
             // First: a take-over that is interrupted here leaves a directory of Kafka's.
             adopt::give_topic_ids(self.store.files.as_ref(), &self.store.dir, &self.entries)?;
+            self.adopt_transactions()?;
         }
         self.write_meta()
+    }
+
+    /// Says which partitions of topics have transactions. The coordinators read all of theirs.
+    fn adopt_transactions(&self) -> io::Result<()> {
+        let coordinators = &self.store.options.compacted_topics;
+        for entry in self.entries.iter().filter(|entry| entry.is_dir) {
+            if layout::topic_partition(&entry.name).is_some_and(|(topic, _)| !coordinators.iter().any(|of| of == topic))
+            {
+                side_files::adopt(self.store.files.as_ref(), &self.store.dir.join(&entry.name))?;
+            }
+        }
+        Ok(())
     }
 
     fn write_meta(&mut self) -> io::Result<()> {

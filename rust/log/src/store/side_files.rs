@@ -1,12 +1,13 @@
 //! The files of transactions beside a partition's segments, as Kafka names them: `BASE.txnindex` and `OFFSET.snapshot`.
 //!
 //! A partition without a snapshot has no transactions. So the first snapshot is durable before the first transactional
-//! batch. Later ones are written when a segment is full, and keep a start from reading older segments.
+//! batch. Later ones are written when a segment is full, and keep a start from reading older segments. Kafka writes one
+//! only when a segment is full and when it stops: a partition of its directory is read, and gets one at the take-over.
 //!
 //! INVARIANT: the `.txnindex` files are complete below the newest snapshot. What a crash or a failed write left out after
 //! it is found in the batches, and written before the next snapshot.
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use crate::{
     batch::BatchHeader,
@@ -20,7 +21,8 @@ use super::{
     PartitionHandle, Store,
     partition::Partition,
     pass::{advice, storage_error},
-    segment::Walk,
+    scan::list_segments,
+    segment::{Segment, Walk},
 };
 
 /// Suffix of a file of producers.
@@ -84,6 +86,34 @@ pub(super) fn recovered(partition: &mut Partition, files: &dyn Files, header: &B
     write(partition, files, &file).map_err(io::Error::other)
 }
 
+/// Says which partition in `dir` has transactions, before a directory of Kafka becomes one of ours. Errors: those of the
+/// file system.
+pub(super) fn adopt(files: &dyn Files, dir: &Path) -> io::Result<()> {
+    if files.list(dir)?.iter().any(|entry| snapshot_offset(&entry.name).is_some()) {
+        return Ok(());
+    }
+    let listed = list_segments(files, dir, false)?.unwrap_or_default();
+    let Some(offset) = first_transactional(&listed.segments) else { return Ok(()) };
+    replace_file(files, &dir.join(name(offset, SNAPSHOT)), &TransactionIndex::default().snapshot(), true)
+}
+
+/// Returns an offset below which there is no transactional batch; `None`: there is none at all. A batch that cannot be read
+/// may be one: it is unfinished, or a repair removes it later.
+fn first_transactional(segments: &[Arc<Segment>]) -> Option<i64> {
+    for segment in segments {
+        let mut walk = Walk::new(segment, 0, segment.readable_bytes());
+        loop {
+            match walk.next(false).map(|next| next.map(|(_, batch)| *batch.header())) {
+                Ok(Some(header)) if header.is_transactional() => return Some(header.base_offset),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return Some(segment.base_offset),
+            }
+        }
+    }
+    None
+}
+
 fn continue_file(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = files.open(path, Access::Create)?;
     write_all_at(file.as_ref(), bytes, file.size_bytes()?)
@@ -108,7 +138,8 @@ pub(super) fn remove_below(dir: &Path, files: &dyn Files, gone: &[i64], first_of
 
 impl Store {
     /// Returns the transactions of a partition, from its files and the batches after the newest snapshot; `None` if it
-    /// never had any. Errors: `UnknownPartition`, `Damaged`, `Storage`.
+    /// never had any. Without a snapshot, a directory of Kafka shows that in all batches. Errors: `UnknownPartition`,
+    /// `Damaged`, `Storage`.
     pub fn transactions(&self, handle: PartitionHandle) -> Result<Option<TransactionIndex>, LogError> {
         let partition = self.partitions.get(handle.0 as usize).and_then(Option::as_ref);
         let partition = partition.ok_or(LogError::UnknownPartition { partition: handle.0 as i32 })?;
@@ -121,8 +152,15 @@ impl Store {
         offsets.sort_unstable();
         let above = offsets.split_off(offsets.partition_point(|offset| *offset <= partition.next_offset));
         self.remove_snapshots(partition, &above).map_err(|error| storage_error(&partition.dir, &error))?;
-        let Some(oldest) = offsets.first().copied() else { return Ok(None) };
         let first = partition.segments.first().map_or(0, |segment| segment.base_offset);
+        let Some(oldest) = offsets.first().copied() else {
+            if self.options.access != super::Access::ReadForeign {
+                return Ok(None);
+            }
+            let index = replayed(partition, TransactionIndex::default(), first)?;
+            let has_any = index.producers().next().is_some();
+            return Ok(has_any.then_some(index));
+        };
         // A transaction that was open before the first segment may have ended in a removed one.
         for offset in offsets.into_iter().rev().filter(|offset| *offset >= first) {
             if let Some(index) = self.restored(partition, offset, oldest) {
