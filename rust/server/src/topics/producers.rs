@@ -22,6 +22,11 @@ struct Appended {
     place: AppendedAt,
 }
 
+/// Returns the sequence number after `last`; -1 is the one before the first.
+fn next_after(last: i32) -> i32 {
+    last.checked_add(1).unwrap_or(0)
+}
+
 /// The position of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AppendedAt {
@@ -34,6 +39,8 @@ struct Producer {
     epoch: i16,
     /// Batches of `epoch`, oldest first; empty only after a marker.
     batches: VecDeque<Appended>,
+    /// Where the sequence of `epoch` goes on, if `batches` is empty.
+    next_sequence: i32,
     /// The first offset of the open transaction.
     open: Option<i64>,
     /// The epoch of the coordinator of the last marker; -1: none.
@@ -64,15 +71,17 @@ pub(super) struct Producers {
 }
 
 impl Producers {
-    /// Checks a batch of an idempotent producer. Returns its position if it is a repetition. An unknown producer may
-    /// start with any sequence number, and so may a transactional one at a new epoch. By the second protocol of
-    /// transactions, where each has an epoch of its own, both start with 0. Errors: `InvalidProducerEpoch`,
-    /// `InvalidTxnState`, `OutOfOrderSequenceNumber`.
+    /// Checks a batch of an idempotent producer. Returns its position if it is a repetition. Each epoch starts with sequence
+    /// number 0, but an unknown producer may start with any: its batches may have been deleted. By the second protocol
+    /// of transactions, where each transaction has an epoch of its own, it starts with 0, too. Errors:
+    /// `InvalidProducerEpoch`, `InvalidTxnState`, `OutOfOrderSequenceNumber`.
     pub fn check(&self, header: &BatchHeader, is_second_protocol: bool) -> Result<Option<AppendedAt>, ErrorCode> {
-        let starts_at_0 = is_second_protocol && header.is_transactional();
+        let next_is = |sequence: i32| {
+            if header.base_sequence == sequence { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
+        };
         let Some(producer) = self.by_id.get(&header.producer_id) else {
-            let is_start = !starts_at_0 || header.base_sequence == 0;
-            return if is_start { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) };
+            let starts_at_0 = is_second_protocol && header.is_transactional();
+            return if starts_at_0 { next_is(0) } else { Ok(None) };
         };
         if header.producer_epoch < producer.epoch {
             return Err(ErrorCode::InvalidProducerEpoch);
@@ -80,23 +89,15 @@ impl Producers {
         if producer.open.is_some() && !header.is_transactional() {
             return Err(ErrorCode::InvalidTxnState);
         }
-        let (first, last) = (header.base_sequence, header.last_sequence());
         if header.producer_epoch > producer.epoch {
-            return if first == 0 || header.is_transactional() && !starts_at_0 {
-                Ok(None)
-            } else {
-                Err(ErrorCode::OutOfOrderSequenceNumber)
-            };
+            return next_is(0);
         }
-        let repeated =
-            producer.batches.iter().find(|known| (known.first_sequence, known.last_sequence) == (first, last));
+        let sent = (header.base_sequence, header.last_sequence());
+        let repeated = producer.batches.iter().find(|known| (known.first_sequence, known.last_sequence) == sent);
         if let Some(known) = repeated {
             return Ok(Some(known.place));
         }
-        // After a marker of an unknown producer, or one that fences, nothing says where the sequence goes on.
-        let Some(newest) = producer.batches.back() else { return Ok(None) };
-        let expected = newest.last_sequence.checked_add(1).unwrap_or(0);
-        if first == expected { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
+        next_is(producer.batches.back().map_or(producer.next_sequence, |newest| next_after(newest.last_sequence)))
     }
 
     /// Returns the approximate memory of the producers in bytes.
@@ -139,6 +140,9 @@ impl Producers {
         for (producer_id, known) in index.producers() {
             let producer = self.entry(producer_id, known.epoch);
             producer.open = known.first_offset;
+            if producer.epoch == known.epoch {
+                producer.next_sequence = next_after(known.last_sequence);
+            }
             producer.coordinator_epoch = producer.coordinator_epoch.max(known.coordinator_epoch);
             producer.last_timestamp_ms = producer.last_timestamp_ms.max(known.last_timestamp_ms);
         }
@@ -149,7 +153,7 @@ impl Producers {
         let described = |(producer_id, producer): (&i64, &Producer)| Described {
             producer_id: *producer_id,
             epoch: producer.epoch,
-            last_sequence: producer.batches.back().map_or(-1, |newest| newest.last_sequence),
+            last_sequence: producer.batches.back().map_or(producer.next_sequence - 1, |newest| newest.last_sequence),
             last_timestamp_ms: producer.last_timestamp_ms,
             coordinator_epoch: producer.coordinator_epoch,
             open: producer.open,
@@ -167,6 +171,7 @@ impl Producers {
         let fresh = || Producer {
             epoch,
             batches: VecDeque::with_capacity(BATCHES_REMEMBERED),
+            next_sequence: 0,
             open: None,
             coordinator_epoch: -1,
             last_timestamp_ms: -1,
@@ -176,6 +181,7 @@ impl Producers {
         if producer.epoch < epoch {
             producer.epoch = epoch;
             producer.batches.clear();
+            producer.next_sequence = 0;
         }
         producer
     }
@@ -208,5 +214,76 @@ impl Producers {
         producer.batches.push_back(Appended { first_sequence, last_sequence, place });
         producer.last_append = last_append;
         producer.last_timestamp_ms = place.max_timestamp_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_log::{Batch, BatchWriter};
+
+    use super::*;
+
+    const ID: i64 = 7;
+    const OUT_OF_ORDER: Result<Option<AppendedAt>, ErrorCode> = Err(ErrorCode::OutOfOrderSequenceNumber);
+
+    /// The header of a batch of a transaction with one record.
+    fn header(epoch: i16, sequence: i32) -> BatchHeader {
+        let mut writer = BatchWriter::default();
+        (writer.producer, writer.is_transactional) = (Some((ID, epoch, sequence)), true);
+        writer.push(0, None, None);
+        *Batch::split(&writer.finish()).unwrap().0.header()
+    }
+
+    fn append(producers: &mut Producers, epoch: i16, sequence: i32) {
+        let header = header(epoch, sequence);
+        assert_eq!(producers.check(&header, false), Ok(None), "epoch {epoch}, sequence number {sequence}");
+        producers.appended(&header, AppendedAt { base_offset: 0, max_timestamp_ms: 0 });
+    }
+
+    fn end(epoch: i16) -> EndMarker {
+        EndMarker { producer_id: ID, producer_epoch: epoch, coordinator_epoch: 0, is_commit: false }
+    }
+
+    #[test]
+    fn a_new_epoch_of_a_transactional_producer_starts_with_sequence_number_0() {
+        for raised_by_marker in [false, true] {
+            for is_second_protocol in [false, true] {
+                let mut producers = Producers::default();
+                append(&mut producers, 0, 5);
+                if raised_by_marker {
+                    producers.ended(&end(1), 0);
+                }
+                assert_eq!(producers.check(&header(1, 6), is_second_protocol), OUT_OF_ORDER);
+                assert_eq!(producers.check(&header(1, 1), is_second_protocol), OUT_OF_ORDER);
+                assert_eq!(producers.check(&header(1, 0), is_second_protocol), Ok(None));
+            }
+        }
+    }
+
+    #[test]
+    fn a_marker_of_the_same_epoch_does_not_change_the_sequence() {
+        let mut producers = Producers::default();
+        append(&mut producers, 0, 5);
+        producers.ended(&end(0), 0);
+        assert_eq!(producers.check(&header(0, 0), false), OUT_OF_ORDER);
+        append(&mut producers, 0, 6);
+    }
+
+    #[test]
+    fn the_sequence_goes_on_where_the_index_of_transactions_says() {
+        for (marker, next) in [(None, 6), (Some(0), 6), (Some(1), 0)] {
+            let mut index = TransactionIndex::default();
+            index.observe(&header(0, 5), None);
+            if let Some(epoch) = marker {
+                let bytes = end(epoch).batch(0);
+                index.observe(Batch::split(&bytes).unwrap().0.header(), Some(&end(epoch)));
+            }
+            let mut producers = Producers::default();
+            producers.adopt(&index);
+            let epoch = marker.unwrap_or(0);
+            assert_eq!(producers.described()[0].last_sequence, next - 1);
+            assert_eq!(producers.check(&header(epoch, next + 1), false), OUT_OF_ORDER, "{marker:?}");
+            append(&mut producers, epoch, next);
+        }
     }
 }
