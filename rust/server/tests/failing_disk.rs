@@ -468,6 +468,18 @@ fn a_disk_that_was_full_for_one_write_is_in_the_health_although_it_takes_writes_
 }
 
 #[test]
+fn a_repetition_is_not_stored_again_after_a_failed_read_of_the_producers() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    assert_eq!(served(&dir, &files).produce_once(0), (NONE, 0));
+    let scene = served(&dir, &files);
+    files.fail(Some(Rule { operation: Operation::Read, named: "/t-0/", after: 0, times: 1, errno: EIO }));
+    assert_eq!([scene.produce_once(0).0, scene.produce_once(0).0], [KAFKA_STORAGE_ERROR; 2]);
+    assert_eq!(files.failed.load(Ordering::SeqCst), 1);
+    drop(scene);
+    assert_eq!(served(&dir, &files).produce_once(0), (NONE, 0), "its first copy");
+}
+
+#[test]
 fn a_repeated_batch_is_acknowledged_only_once_its_first_copy_is_durable() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
     let scene = served(&dir, &files);

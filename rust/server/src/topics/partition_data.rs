@@ -97,15 +97,17 @@ impl DiskRecords {
         }
     }
 
-    /// Reads the state of idempotent producers from the newest batches.
+    /// Reads the state of idempotent producers from the newest batches. After an error, `producers` stays as it was, and the
+    /// next batch of a producer reads again: without the state, a repetition would be stored.
     pub fn read_producers(
         &mut self,
         producers: &mut Producers,
         transactions: &TransactionIndex,
     ) -> Result<(), LogError> {
-        self.knows_producers = true;
-        self.read_newest(producers)?;
-        producers.adopt(transactions);
+        let mut read = Producers::default();
+        self.read_newest(&mut read)?;
+        read.adopt(transactions);
+        (*producers, self.knows_producers) = (read, true);
         Ok(())
     }
 
