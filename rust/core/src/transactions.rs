@@ -24,9 +24,15 @@ impl Coordinator {
         self.pending_offsets.of_group(group_id)
     }
 
-    /// Returns the epoch of a producer's open transaction with offsets in this partition; `None`: it has none.
+    /// Returns the epoch of a producer's open transaction with offsets in this partition; `None`: it has none. Offsets in
+    /// flight count: a late marker of the transaction before would come after them in the log, and end theirs.
     pub fn pending_epoch(&self, producer_id: i64) -> Option<i16> {
-        self.pending_offsets.open().get(&producer_id).map(|open| open.producer_epoch)
+        let durable = self.pending_offsets.open().get(&producer_id).map(|open| open.producer_epoch);
+        let in_flight = self.appends.values().filter_map(|append| match &append.purpose {
+            Purpose::Transactional(commit) if commit.producer.0 == producer_id => Some(commit.producer.1),
+            _ => None,
+        });
+        in_flight.chain(durable).max()
     }
 
     /// Stores offsets that the transaction of their producer decides about.
@@ -56,8 +62,7 @@ impl Coordinator {
     /// Checks whether the sender may commit in a transaction: in every state, with or without members. The request does
     /// not extend the session.
     fn may_commit_in_transaction(&self, request: &TxnOffsetCommit<'_>) -> Result<(), ErrorCode> {
-        let open = self.pending_offsets.open().get(&request.producer_id);
-        if open.is_some_and(|open| request.producer_epoch < open.producer_epoch) {
+        if self.pending_epoch(request.producer_id).is_some_and(|open| request.producer_epoch < open) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
         let group_id = request.group_id.unwrap_or("");
@@ -87,8 +92,7 @@ impl Coordinator {
     /// durable. A marker of a producer without offsets here, and a repeated one, are written, too.
     pub(crate) fn write_txn_marker(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &WriteTxnMarker<'_>) {
         let WriteTxnMarker { producer_id, producer_epoch, coordinator_epoch, is_commit, .. } = *request;
-        let open = self.pending_offsets.open().get(&producer_id);
-        if open.is_some_and(|open| producer_epoch < open.producer_epoch) {
+        if self.pending_epoch(producer_id).is_some_and(|open| producer_epoch < open) {
             return step.sink.answer(ticket, Answer::WriteTxnMarker(ErrorCode::InvalidProducerEpoch));
         }
         let end = EndTransaction { producer_id, producer_epoch, coordinator_epoch, is_commit };

@@ -338,6 +338,23 @@ fn an_older_epoch_of_the_producer_is_refused_while_its_transaction_is_open() {
 }
 
 #[test]
+fn a_transaction_whose_first_offset_is_in_flight_is_open_to_older_epochs_and_late_markers() {
+    let mut world = World::new();
+    let newer = with_topics(0, 5, |topics| {
+        world.send_pending(&TxnOffsetCommit { producer_epoch: 1, ..pending("g", A, topics) })
+    });
+    assert_eq!(world.coordinator.pending_epoch(A), Some(1));
+    assert_eq!(world.coordinator.pending_epoch(B), None);
+    let late = world.send_marker(&marker(A, true));
+    assert_eq!(world.seen.errors.get(&late), Some(&ErrorCode::InvalidProducerEpoch));
+    let older = with_topics(0, 4, |topics| world.send_pending(&pending("g", A, topics)));
+    assert_eq!(world.seen.errors.get(&older), Some(&ErrorCode::InvalidProducerEpoch));
+    assert_eq!(world.result(newer), NONE);
+    assert_eq!(world.fetch("g", STABLE)[0], UNSTABLE);
+    assert_eq!(world.coordinator.pending_epoch(A), Some(1));
+}
+
+#[test]
 fn a_group_id_is_needed_and_a_missing_group_has_no_generation() {
     let mut world = World::new();
     assert_eq!(world.txn_commit("", A, 0, 5), ErrorCode::InvalidGroupId);
