@@ -23,6 +23,8 @@ from harness.postgres import Postgres
 from harness.raw import NONE, Connection
 from rota import EngineAccess, _rota, exits
 from rota.cli import app
+from rota.cluster import directory
+from rota.cluster.looking import STATE_TOPIC
 from tests.clients.eventually import eventually
 from tests.server.test_data import serving
 
@@ -192,6 +194,30 @@ def test_groups_go_to_a_cluster_and_back(tmp_path: Path, url: str) -> None:
     last = json.loads(dumped.stdout.splitlines()[-1])
     assert last["value"]["offset"] == 8_888
     assert last["epoch"] > epochs["__consumer_offsets", last["partition"]], "the cluster's owner is fenced"
+
+
+def test_offsets_of_a_transaction_that_begins_during_an_export_are_left_out(
+    tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = etcd.url(f"transfer/{next(NUMBERS)}")
+    before = filled(tmp_path / "data")
+    done("import", url, tmp_path / "data", "--ttl-ms", TTL_MS)
+    with node(url, 1) as server:
+        committed(server)
+        write_topic = directory.write_topic
+
+        def written(scratch: Path, topic: str, parts: list[tuple[bytes, list[tuple[int, int]]]]) -> None:
+            write_topic(scratch, topic, parts)
+            if topic == STATE_TOPIC:
+                # The state is read, the groups are not.
+                in_transaction(server, "ended", 5_555, ends=False)
+
+        monkeypatch.setattr(directory, "write_topic", written)
+        done("export", url, tmp_path / "back")
+    with on_data(tmp_path / "back") as server:
+        in_transaction(server, "open", 7_777, ends=True)
+        before["g1"][0] = 7_777
+        assert committed(server) == before, "nothing of a group is undecided"
 
 
 def test_an_import_is_not_there_before_it_is_whole(tmp_path: Path, url: str) -> None:

@@ -6,14 +6,15 @@ import base64
 import hashlib
 import os
 import shutil
+import struct
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.conform.batches import crc32c
+from rota.conform.batches import TRANSACTIONAL, crc32c
 
 if TYPE_CHECKING:
     from rota import _rota
@@ -24,6 +25,8 @@ TOPICS = "rota.topics"
 NODE = "rota.node"
 HEAD = "rota.topics 1\n"
 EPOCHS = "leader-epoch-checkpoint"
+CONTROL = 0x20
+"""The attribute of a batch with a marker."""
 NOT_IN_ENGINE = {"rota.groups": "the settings of groups", "rota.acls": "ACLs", "rota.users": "users"}
 """Files that each server of a cluster has by itself."""
 
@@ -121,6 +124,25 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def without_unknown(batches: bytes, known: Collection[int]) -> bytes:
+    """Batches without those of open transactions, unless a coordinator knows their producers: no marker would come."""
+    found: list[bytes] = []
+    undecided: dict[int, list[int]] = {}
+    at = 0
+    while at < len(batches):
+        (length,) = struct.unpack_from(">i", batches, at + 8)
+        (attributes,) = struct.unpack_from(">h", batches, at + 21)
+        (producer_id,) = struct.unpack_from(">q", batches, at + 43)
+        if attributes & CONTROL:
+            undecided.pop(producer_id, None)
+        elif attributes & TRANSACTIONAL:
+            undecided.setdefault(producer_id, []).append(len(found))
+        found.append(batches[at : at + 12 + length])
+        at += 12 + length
+    unknown = {number for of, numbers in undecided.items() if of not in known for number in numbers}
+    return b"".join(batch for number, batch in enumerate(found) if number not in unknown) if unknown else batches
 
 
 def write_topic(directory: Path, topic: str, partitions: list[tuple[bytes, list[tuple[int, int]]]]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import struct
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,13 +74,17 @@ def _write(cluster: Reached, found: Image, directory: Path) -> tuple[list[dict[s
     counts = {STATE_TOPIC: len(found.transactions), OFFSETS_TOPIC: len(found.partitions)}
     rows = []
     with files.beside(directory) as scratch:
+        meta = f"version=1\nnode.id=1\ncluster.id={found.cluster_id}\n{files.MARKER}=1\n"
+        files.write(scratch / files.META, meta.encode())
         # First: a transaction that ends meanwhile is seen as open, and its coordinator aborts it, never as one whose
-        # markers are missing.
+        # markers are missing. Of one that begins meanwhile no coordinator knows, so its offsets are left out.
         for topic, begin in ((STATE_TOPIC, counts[OFFSETS_TOPIC]), (OFFSETS_TOPIC, 0)):
+            open_in = _open_producers(scratch) if topic == OFFSETS_TOPIC else {}
             parts = []
             for number in range(counts[topic]):
                 cluster.tell(f"reads partition {number} of {counts[topic]} of {topic}")
                 epoch, batches, epochs = cluster.engine.export(begin + number)
+                batches = files.without_unknown(batches, open_in.get(number, set()))
                 parts.append((batches, epochs))
                 rows.append({"topic": topic, "partition": number, "epoch": epoch, "bytes": len(batches)})
             if any(batches for batches, _ in parts) or topic == OFFSETS_TOPIC:
@@ -87,9 +92,26 @@ def _write(cluster: Reached, found: Image, directory: Path) -> tuple[list[dict[s
         notes = cluster.engine.notes()
         topics = sorted(name for name in notes if name.startswith(TOPIC))
         files.write(scratch / files.TOPICS, files.table([notes[name] for name in topics]).encode())
-        meta = f"version=1\nnode.id=1\ncluster.id={found.cluster_id}\n{files.MARKER}=1\n"
-        files.write(scratch / files.META, meta.encode())
     return rows, [name.removeprefix(TOPIC) for name in topics]
+
+
+def _open_producers(directory: Path) -> dict[int, set[int]]:
+    """The producers whose transactions a coordinator of a directory will end in each partition of groups."""
+    log, found = _rota.DataLog(directory), defaultdict[int, set[int]](set)
+    for topic, number, offset, _ in log.partitions():
+        coordinator = _rota.TransactionCoordinator()
+        while rows := log.records(topic, number, offset, RECORDS_AT_ONCE):
+            offset = rows[-1][0] + 1
+            for *_, key, value in rows:
+                # A server refuses a partition with such a record. It is for `rota log` to show.
+                with suppress(_rota.RecordError):
+                    coordinator.load(key, value)
+        # Other states have no participants.
+        for transaction in coordinator.transactions().values():
+            for of, partition in transaction.participants:
+                if of == OFFSETS_TOPIC:
+                    found[partition].add(transaction.producer_id)
+    return found
 
 
 @on_engine
