@@ -122,6 +122,8 @@ pub enum Event {
     },
     /// Time has passed.
     Advanced,
+    /// The wall clock was set back.
+    SetBack,
 }
 
 /// What a host has to do.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use rota_core::error::ErrorCode;
+use rota_core::{error::ErrorCode, request::Now};
 use rota_log::{Completion, Completions, LogError, LogRecord, Operation};
 use rota_txn::{
     AppendFailure, AppendId, Effect, Event, Marking, Request, Ticket, Transaction,
@@ -20,6 +20,9 @@ use crate::{
     base::owners::Owner,
     transactions::{AnswerTo, Mail, Transactions},
 };
+
+/// A wall clock that is slewed loses less between two looks.
+const SET_BACK_MS: i64 = 50;
 
 /// What waits for a coordinator's answer.
 pub enum Waiting {
@@ -41,6 +44,8 @@ pub struct NodeTransactions {
     pub(super) deadlines: Vec<Option<i64>>,
     /// Partitions that are being loaded from the engine of a cluster.
     pub(super) loading: BTreeMap<u32, LoadingTransactions>,
+    /// Wall time minus monotonic time, in milliseconds; `None` before the first look.
+    wall_ahead_ms: Option<i64>,
 }
 
 impl NodeTransactions {
@@ -53,7 +58,14 @@ impl NodeTransactions {
             expected: 0,
             deadlines: vec![None; partitions as usize],
             loading: BTreeMap::new(),
+            wall_ahead_ms: None,
         }
+    }
+
+    /// Whether the wall clock was set back since the last call, by more than two reads differ.
+    fn is_set_back(&mut self, now: Now) -> bool {
+        let ahead_ms = now.wall_ms.saturating_sub_unsigned(now.mono_ms);
+        self.wall_ahead_ms.replace(ahead_ms).is_some_and(|before_ms| ahead_ms < before_ms - SET_BACK_MS)
     }
 
     /// One more completion will come.
@@ -215,12 +227,14 @@ impl Node {
 
     /// Does what is due in transactions.
     pub(super) fn advance_transactions(&mut self) {
-        let now_ms = self.clock.now().wall_ms;
+        let now = self.clock.now();
+        // The timer that leads here is monotonic, so it does not wait until the wall clock has made up for that.
+        let is_set_back = self.transactions.is_set_back(now);
         let deadlines = self.transactions.deadlines.iter().enumerate();
-        let due = deadlines.filter(|(_, due_ms)| due_ms.is_some_and(|due_ms| due_ms <= now_ms));
+        let due = deadlines.filter(|(_, due_ms)| due_ms.is_some_and(|due_ms| is_set_back || due_ms <= now.wall_ms));
         let due: Vec<u32> = due.map(|(partition, _)| partition as u32).collect();
         for partition in due {
-            self.step_transaction(partition, Event::Advanced);
+            self.step_transaction(partition, if is_set_back { Event::SetBack } else { Event::Advanced });
         }
         self.settle_transactions();
     }
@@ -318,5 +332,21 @@ impl SharedState {
         let shown = Owner { node_id: self.place.node_id, epoch: epoch.cast_unsigned() };
         let is_shown = || self.transactions.owners().of(partition) == Some(shown);
         self.topics.shared().is_none_or(|topics| is_shown() && topics.is_current())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_is_noticed_once() {
+        let mut transactions = NodeTransactions::new(1, Arc::default());
+        let mut look = |mono_ms, wall_ms| transactions.is_set_back(Now { mono_ms, wall_ms });
+        assert!(!look(100, 5_000_100));
+        assert!(!look(200, 5_000_199), "two reads");
+        assert!(!look(300, 9_000_000), "it was set forward");
+        assert!(look(60_000, 6_000_000), "although it is later than at the first look");
+        assert!(!look(60_100, 6_000_100));
     }
 }

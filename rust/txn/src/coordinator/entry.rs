@@ -1,6 +1,9 @@
 //! What a coordinator knows of one transactional id.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use crate::{
     marker::Participant,
@@ -68,6 +71,13 @@ impl Entry {
     /// Returns the durable state, unless a record is in flight.
     pub fn settled(&self) -> Option<&Transaction> {
         self.current.as_ref().filter(|_| self.change.is_none())
+    }
+
+    /// Tries nothing again later than then.
+    pub fn try_again_by(&mut self, latest_ms: i64) {
+        let again = mem::take(&mut self.unmarked.again).into_iter();
+        self.unmarked.again = again.map(|(at_ms, participant)| (at_ms.min(latest_ms), participant)).collect();
+        self.not_before_ms = self.not_before_ms.map(|at_ms| at_ms.min(latest_ms));
     }
 
     /// Returns when something is due.

@@ -148,6 +148,7 @@ impl Coordinator {
                 self.marked(now_ms, &transactional_id, marker, result, effects);
             }
             Event::Advanced => self.advance(now_ms, effects),
+            Event::SetBack => self.set_back(now_ms, effects),
         }
     }
 

@@ -19,6 +19,19 @@ impl Coordinator {
         }
     }
 
+    /// After the clock was set back, tries again in time what failed before.
+    pub(super) fn set_back(&mut self, now_ms: i64, effects: &mut Vec<Effect>) {
+        let latest_ms = now_ms.saturating_add(self.config.retry_ms);
+        let ids: Vec<Arc<str>> = self.ids.keys().cloned().collect();
+        for id in ids {
+            if let Some(entry) = self.ids.get_mut(&id) {
+                entry.try_again_by(latest_ms);
+            }
+            self.rearm(&id);
+        }
+        self.advance(now_ms, effects);
+    }
+
     fn fire(&mut self, now_ms: i64, id: &Arc<str>, effects: &mut Vec<Effect>) {
         let Some(current) = self.ids.get(id).and_then(|entry| entry.settled()) else { return };
         match current.state {

@@ -1,6 +1,6 @@
 //! Durable before answered (§2), and failures of the log and of participants (§5, §7).
 
-use rota_txn::{AppendFailure, Marking, Participant, State, TransactionVersion, Verdict};
+use rota_txn::{AppendFailure, Event, Marking, Participant, State, TransactionVersion, Verdict};
 
 use crate::scene::{ID, NONE, Scene, add, shown};
 
@@ -103,6 +103,34 @@ fn markers_and_the_complete_state_are_tried_again_until_they_succeed() {
     scene.sleep(100);
     scene.end_appends(Ok(()));
     assert_eq!((scene.state(), scene.written.len()), (Some(State::CompleteCommit), 2));
+}
+
+#[test]
+fn what_failed_is_tried_again_in_time_after_the_clock_was_set_back() {
+    let mut scene = Scene::at_level(0);
+    let request = scene.init(NONE);
+    scene.ask(request);
+    let producer = scene.producer();
+    scene.ask(add(producer, V1, &[("t", 0), ("t", 1)]));
+    scene.holds_markers = true;
+    let request = scene.end(producer, true, V1);
+    scene.ask(request);
+    let set_back = |scene: &mut Scene| {
+        scene.now_ms -= 3_600_000;
+        scene.step(Event::SetBack);
+    };
+    scene.end_markers(Marking::Failed);
+    set_back(&mut scene);
+    assert!(scene.sent.is_empty());
+    scene.sleep(100);
+    assert_eq!(scene.sent.len(), 2);
+    scene.holds_appends = true;
+    scene.end_markers(Marking::Written);
+    scene.end_appends(Err(AppendFailure::Failed));
+    set_back(&mut scene);
+    scene.sleep(100);
+    scene.end_appends(Ok(()));
+    assert_eq!(scene.state(), Some(State::CompleteCommit));
 }
 
 #[test]
