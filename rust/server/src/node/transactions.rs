@@ -156,8 +156,9 @@ impl Node {
                 Effect::SendMarker { id, transactional_id, participant, marker } => {
                     let (shared, of) = (Arc::clone(&self.shared), Some(Arc::clone(&transactional_id)));
                     let epoch = shared.transactions.epoch(partition);
+                    let topic = participant.topic.clone();
                     let report = move |result| {
-                        let result = shared.marking(partition, epoch, result);
+                        let result = shared.marking(partition, epoch, &topic, result);
                         let marked = Event::Marked { transactional_id, marker: id, result };
                         shared.transactions.post(partition, epoch, marked);
                     };
@@ -311,12 +312,12 @@ impl Node {
 }
 
 impl SharedState {
-    /// Returns what the coordinator of a partition, in its ownership of this epoch, makes of a participant's result
-    /// (docs/transactions.md §5).
-    fn marking(&self, partition: u32, epoch: i32, result: Result<(), ErrorCode>) -> Marking {
+    /// Returns what the coordinator of a partition, in its ownership of this epoch, makes of the result of a participant of
+    /// this topic (docs/transactions.md §5).
+    fn marking(&self, partition: u32, epoch: i32, topic: &str, result: Result<(), ErrorCode>) -> Marking {
         match result {
             Ok(()) => Marking::Written,
-            Err(ErrorCode::UnknownTopicOrPartition) if !self.knows_participants(partition, epoch) => Marking::Failed,
+            Err(ErrorCode::UnknownTopicOrPartition) if !self.is_gone(partition, epoch, topic) => Marking::Failed,
             // With a newer epoch the participant accepts no data of this transaction any more.
             Err(ErrorCode::UnknownTopicOrPartition | ErrorCode::InvalidProducerEpoch) => Marking::Gone,
             // Without a cluster no other coordinator can have sent that epoch: a marker of the wire had it.
@@ -325,13 +326,13 @@ impl SharedState {
         }
     }
 
-    /// Whether a participant that is not in the table of topics does not exist any more. In a cluster the table may be old.
-    /// It is not once the view shows this ownership: every participant that an earlier owner added is older, and this one
-    /// adds none that it does not know.
-    fn knows_participants(&self, partition: u32, epoch: i32) -> bool {
+    /// Whether a participant that is not in the table of topics does not exist any more. In a cluster the table may be old,
+    /// or lack a topic whose note cannot be read. It is not old once the view shows this ownership: every participant
+    /// that an earlier owner added is older, and this one adds none that it does not know.
+    fn is_gone(&self, partition: u32, epoch: i32, topic: &str) -> bool {
         let shown = Owner { node_id: self.place.node_id, epoch: epoch.cast_unsigned() };
         let is_shown = || self.transactions.owners().of(partition) == Some(shown);
-        self.topics.shared().is_none_or(|topics| is_shown() && topics.is_current())
+        self.topics.shared().is_none_or(|topics| is_shown() && topics.is_sure_of(topic))
     }
 }
 

@@ -79,9 +79,10 @@ impl SharedTopics {
         state.arrived = Some(image);
     }
 
-    /// Whether the node has taken what arrived.
-    pub fn is_current(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived.is_none()
+    /// Whether a topic, or a partition of it, that is not in the table does not exist: the node has taken what arrived, and
+    /// could read the note.
+    pub fn is_sure_of(&self, topic: &str) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_sure_of(topic)
     }
 
     /// Whether the node knows what topics there are: the engine has answered since the start.
@@ -118,6 +119,10 @@ impl SharedTopics {
 }
 
 impl State {
+    fn is_sure_of(&self, topic: &str) -> bool {
+        self.arrived.is_none() && !self.unreadable.contains_key(topic)
+    }
+
     /// An image older than this server's last change waits for the next one, which the host shows in any case.
     fn take_arrived(&mut self) -> Option<Image> {
         let changed = self.changed;
@@ -210,6 +215,8 @@ mod tests {
         assert_eq!(as_notes(&after), as_notes(&table(&[("a", 1, 1), ("b", 2, 7), ("d", 4, 1)])));
         assert!(after.name_by_id.contains_key(&Uuid::from_u128(1)), "its messages stay");
         assert_eq!(state.unreadable.keys().collect::<Vec<_>>(), ["a", "e"]);
+        // `e` exists, although the table lacks it, and `a` may have more partitions.
+        assert_eq!(["a", "b", "c", "d", "e"].map(|name| state.is_sure_of(name)), [false, true, true, true, false]);
         assert!(state.follow(&after, &notes).is_none(), "nothing has changed");
         notes.remove("a");
         notes.remove("e");
