@@ -60,7 +60,9 @@ fn follow_offsets(node: &mut Node, request: &FetchRequest) {
 }
 
 fn add_errors(response: &mut FetchResponse, unread: &[Unread]) {
-    unread.iter().for_each(|unread| unread.add_to(response));
+    for unread in unread {
+        unread.add_to(response);
+    }
 }
 
 /// Takes the topics that the client may not read out of the request, and returns them with their error.

@@ -144,7 +144,7 @@ fn refuse_forbidden(context: &mut Context<'_>, request: &mut ProduceRequest) -> 
             // As in Kafka it stays unknown: the rights for a topic that comes meanwhile would not be checked.
             None => unknown.push(topic),
             Some(name) if access.allows_counted(Operation::Write, ResourceType::Topic, name, count) => {
-                allowed.push(topic)
+                allowed.push(topic);
             }
             Some(_) => refused.push(topic),
         }

@@ -104,7 +104,9 @@ impl Access {
             return (items, Vec::new());
         }
         let mut mentions: HashMap<String, usize> = HashMap::new();
-        items.iter().for_each(|item| *mentions.entry(name(item).to_owned()).or_default() += 1);
+        for item in &items {
+            *mentions.entry(name(item).to_owned()).or_default() += 1;
+        }
         items.into_iter().partition(|item| {
             let name = name(item);
             mentions[name] > 1 || self.allows(operation, ResourceType::Topic, name)

@@ -256,7 +256,9 @@ fn a_fetch_that_waits_keeps_each_partition_that_can_be_read_once() {
     let unread = topics.take_unread(&mut request, 12);
     assert_eq!(request.topics, fetch_request(&[(0, 1), (1, 0)]).topics);
     let mut after = topics.fetch(&request, 12).response;
-    unread.iter().for_each(|unread| unread.add_to(&mut after));
+    for unread in &unread {
+        unread.add_to(&mut after);
+    }
     assert_eq!(after, before);
     let [few, many] = [1, 1_000].map(|count| {
         let refused = fetch_request(&vec![(0, 0); count]).topics.remove(0);
