@@ -11,7 +11,7 @@ use rota_log::{
     AbortedTransaction, Append, Batch, BatchKind, Completions, EndMarker, FencedLog, LogError, LogRecord, MemoryLog,
     SegmentStore, TransactionIndex,
     files::ForgetfulFiles,
-    store::{Command, Durability, SideFile, Store, StoreOptions},
+    store::{Access as StoreAccess, Command, Durability, SideFile, Store, StoreOptions},
 };
 
 const TOPIC: &str = "__consumer_offsets";
@@ -658,8 +658,7 @@ fn transactions_of_a_directory_of_kafka_without_snapshots_are_known_before_and_a
         let (store, _) = Store::open(Arc::new(files.clone()), Path::new(""), options).unwrap();
         ["t", "plain"].map(|topic| store.transactions(store.handle(topic, 0).unwrap()))
     };
-    use rota_log::store::Access::{Adopt, Own};
-    for access in [Own, Adopt, Own] {
+    for access in [StoreAccess::Own, StoreAccess::Adopt, StoreAccess::Own] {
         assert_eq!(found(access), [Ok(Some(expected.clone())), Ok(None)], "{access:?}");
     }
 }
