@@ -112,10 +112,12 @@ def test_tls_to_a_server_without_it_is_named(server: rota.Server, tmp_path: Path
     assert (ended.code, ended.err) == (5, says)
 
 
-def test_what_listens_and_does_not_answer_is_named_after_the_timeout() -> None:
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_what_listens_and_does_not_answer_is_named_after_the_timeout(protocol: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        ended = rota_groups("list", "--bootstrap-server", where, "--timeout-ms", "300")
+        ended = rota_groups("list", "--bootstrap-server", where, "--timeout-ms", "300", "--command-property",
+                            f"security.protocol={protocol}")  # fmt: skip
     assert (ended.code, ended.err.startswith(f"rota: {where} does not answer within 0.")) == (5, True), ended.err
 
 

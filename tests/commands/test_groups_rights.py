@@ -63,9 +63,22 @@ def test_with_the_acl_that_was_named_the_next_right_is_asked_for(guarded: rota.S
         reset = ("reset-offsets", "shipping", "--topic", "orders", "--to-latest", "--create")
         assert asked(guarded, file, *reset).code == 0
         ended = asked(guarded, file, *reset, "--execute")
+        guarded.set_acls([*before, *rights, GIVEN.format("READ")])
+        of_topic = asked(guarded, file, *reset, "--execute")
+        guarded.set_acls([*before, *rights, GIVEN.format("READ"), "ALLOW User:ben * READ TOPIC LITERAL orders"])
+        assert asked(guarded, file, *reset, "--execute").code == 0
+        undo = file.with_name("undo.csv")
+        deleted = [
+            asked(guarded, file, "delete", "shipping"),
+            asked(guarded, file, "delete-offsets", "shipping", "--all-topics", "--undo", undo),
+        ]
     finally:
         guarded.set_acls(before)
-    assert (ended.code, "GroupAuthorizationFailed" in ended.err or GIVEN.format("READ") in ended.err) == (1, True)
+    assert (ended.code, GIVEN.format("READ") in ended.err, "nothing was changed" in ended.err) == (1, True, True), ended
+    assert "add the ACL ALLOW User:ben * READ TOPIC LITERAL orders; nothing was changed" in of_topic.err, of_topic
+    for one in deleted:
+        assert (one.code, GIVEN.format("DELETE") in one.err) == (1, True), one
+    assert not undo.exists()
 
 
 def test_a_list_without_groups_says_that_rights_may_be_missing(guarded: rota.Server, file: Path) -> None:

@@ -134,7 +134,12 @@ def offsets_to_delete(
 def delete_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, Committed], undo: Path) -> None:
     """Deletes committed offsets, after they are in the undo file."""
     write_new("--undo", undo, as_undo(group, offsets))
-    refused = cluster.delete_offsets(group, list(offsets))
+    try:
+        refused = cluster.delete_offsets(group, list(offsets))
+    except GroupsError as error:
+        if error.kind is Kind.REFUSED:
+            undo.unlink()
+        raise
     if refused:
         if len(refused) == len(offsets):
             undo.unlink()

@@ -351,17 +351,32 @@ class Cluster:
                 _at(partition): OffsetAndMetadata(one.offset, one.metadata, one.leader_epoch)
                 for partition, one in offsets.items()
             }
-            return _refused(self._admin.alter_group_offsets(group, told))
+            return self._refused(self._admin.alter_group_offsets(group, told), "READ", group)
+
+    def _refused(
+        self, codes: Mapping[Any, type[Exception]], operation: str, group: str
+    ) -> dict[Partition, type[Exception]]:
+        """What was refused, by partition. Raises GroupsError if a right to the group or the topics is missing."""
+        kinds = set(codes.values())
+        if kinds == {errors.GroupAuthorizationFailedError}:
+            raise GroupsError(Kind.REFUSED, f"{self.lacks(operation, 'GROUP', [group])}; nothing was changed")
+        if kinds == {errors.TopicAuthorizationFailedError}:
+            topics = self.lacks("READ", "TOPIC", [at.topic for at in codes])
+            raise GroupsError(Kind.REFUSED, f"{topics}; nothing was changed")
+        return {(at.topic, at.partition): code for at, code in codes.items() if code is not errors.NoError}
 
     def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, type[Exception]]:
         """Deletes committed offsets; what was refused, by partition."""
         with changing(f"the offsets of group `{group}` could not be deleted", self.lacks("DELETE", "GROUP", [group])):
-            return _refused(self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions]))
+            codes = self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions])
+            return self._refused(codes, "DELETE", group)
 
     def delete(self, groups: Sequence[str]) -> dict[str, str]:
         """Deletes groups with their offsets; what was refused, by group."""
         with changing(f"{', '.join(groups)} could not be deleted", self.lacks("DELETE", "GROUP", groups)):
             codes = self._admin.delete_groups(list(groups))
+        if codes and all(HIDDEN in code for code in codes.values()):
+            raise GroupsError(Kind.REFUSED, f"{self.lacks('DELETE', 'GROUP', groups)}; nothing was changed")
         return {group: code.removesuffix("Error") for group, code in codes.items() if code != "OK"}
 
     def remove(self, group: str, member: Member, reason: str) -> type[Exception] | None:
@@ -375,10 +390,6 @@ class Cluster:
         with changing(what, self.lacks("READ", "GROUP", [group])):
             [code] = self._admin.remove_group_members(group, [one]).values()
         return None if code is errors.NoError else code
-
-
-def _refused(codes: Mapping[Any, type[Exception]]) -> dict[Partition, type[Exception]]:
-    return {(at.topic, at.partition): code for at, code in codes.items() if code is not errors.NoError}
 
 
 def _epoch(epoch: int | None) -> int:

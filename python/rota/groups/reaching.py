@@ -46,7 +46,7 @@ class Bootstrapping(KafkaConnectionManager):  # type: ignore[misc]  # the librar
             if not causes[-1]:
                 self.cluster.start_refresh_loop()
                 return True
-        raise GroupsError(Kind.UNREACHABLE, "; ".join(sorted(causes)))
+        raise GroupsError(Kind.UNREACHABLE, "; ".join(sorted(set(causes))))
 
     async def _cause(self, server: Any, within_s: float) -> str:
         """Asks a server for the cluster. Gives why it cannot be asked, or ""."""
@@ -57,9 +57,10 @@ class Bootstrapping(KafkaConnectionManager):  # type: ignore[misc]  # the librar
             refresh_metadata_on_err=False,
             reset_backoff_on_connect=False,
         )
-        at = f"{server.host}:{server.port}"
+        at = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
         try:
-            await connection
+            # The library gives a TLS handshake all the time there is.
+            await self.wait_for(connection.init_future, within_s * 1_000)
             await self.cluster.refresh_metadata(server.node_id)
         except Exception as error:
             return cause(at, error, self.config, within_s, knows_it=connection.broker_version_data is not None)
@@ -100,7 +101,7 @@ def cause(at: str, error: Exception, settings: Mapping[str, Any], within_s: floa
     if isinstance(behind, ssl.SSLError) and not knows_it:
         return f"{at} does not answer in TLS: does it want security.protocol={'SASL_' if has_login else ''}PLAINTEXT?"
     if isinstance(error, TIMEOUTS) or "timed out" in text.lower():
-        return f"{at} does not answer within {within_s:.1f} s: is that the address of a broker?"
+        return f"{at} does not answer within {within_s:.3g} s: is that the address of a broker?"
     if isinstance(error, errors.SaslAuthenticationFailedError):
         return _refuses(at, settings)
     if isinstance(error, errors.UnsupportedSaslMechanismError):
