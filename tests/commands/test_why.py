@@ -262,9 +262,9 @@ def test_an_address_that_is_none_is_a_wrong_call(address: str) -> None:
         ("--bootstrap-server 127.0.0.1:1 --http-token x", "--bootstrap-server asks a broker: leave out --http-token"),
         ("--bootstrap-server 127.0.0.1:1 --at 2026-01-31", "--bootstrap-server asks a broker: leave out --at"),
         ("--from . --http 127.0.0.1:2", "--from reads logs: leave out --http"),
-        ("--from . --watch 3", "--watch needs --bootstrap-server: it is about the records of a broker"),
-        ("--watch 3", "--watch needs --bootstrap-server: it is about the records of a broker"),
-        ("--http 127.0.0.1:1 --history 3", "--history needs --bootstrap-server: it is about the records of a broker"),
+        ("--from . --watch 3", "--watch needs --bootstrap-server: it is about asking a broker"),
+        ("--watch 3", "--watch needs --bootstrap-server: it is about asking a broker"),
+        ("--http 127.0.0.1:1 --history 3", "--history needs --bootstrap-server: it is about asking a broker"),
     ],
 )
 def test_an_option_without_effect_is_refused(words: str, says: str) -> None:

@@ -118,7 +118,7 @@ def check_source(context: typer.Context, *, as_json: bool) -> None:
         if source is not None and name in ONE_SOURCE[source]:
             misused(f"{SOURCES[source]}: leave out {flags[name]}", as_json=as_json)
         if source != "bootstrap_server" and name in OF_BROKERS:
-            misused(f"{flags[name]} needs --bootstrap-server: it is about the records of a broker", as_json=as_json)
+            misused(f"{flags[name]} needs --bootstrap-server: it is about asking a broker", as_json=as_json)
     if "at" in given and source is None:
         misused("--at needs --from: a running server is asked about now", as_json=as_json)
 

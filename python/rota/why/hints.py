@@ -28,7 +28,7 @@ def hints(holders: Sequence[Holder], absent: Iterable[str], says: str) -> Iterat
         names = [holder.name for holder in holders if topic in holder.topics]
         if names:
             yield f"{words.first(names, NAMED)} subscribe{'s' * (len(names) == 1)} to {words.printable(topic)}, {says}"
-    idle = [one.name for one in holders if not one.partitions and not set(one.topics) <= set(absent)]
+    idle = [one.name for one in holders if not one.partitions and not (one.topics and set(one.topics) <= set(absent))]
     if idle:
         held = sum(holder.partitions for holder in holders)
         shared = f"{words.counted(len(holders), 'member')} share{'s' * (len(holders) == 1)}"

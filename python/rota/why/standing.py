@@ -51,7 +51,9 @@ def _hints(group: dict[str, Any]) -> Iterator[str]:
     """A settled group shares out all partitions of its topics: one without any has none, or the server lacks it."""
     if group.get("state") != STABLE or group.get("protocol_type") != "consumer":
         return
-    holders, shared = [], {one["topic"] for one in group.get("partitions", ()) if one["log_end"] is not None}
+    # A partition that another server of a cluster leads has an owner, and no end here.
+    shared = {one["topic"] for one in group.get("partitions", ()) if one["log_end"] is not None or one["owners"]}
+    holders = []
     for member in group["members"]:
         subscription = member["subscription"] or {"topics": ()}
         held = sum(map(len, (member["assignment"] or {}).values()))
