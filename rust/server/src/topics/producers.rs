@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use rota_core::error::ErrorCode;
-use rota_log::{BatchHeader, EndMarker, TransactionIndex};
+use rota_log::{BatchHeader, EndMarker, TransactionIndex, TransactionalProducer};
 
 use super::settings::PRODUCERS_PER_PARTITION_MAX;
 
@@ -137,7 +137,9 @@ impl Producers {
 
     /// Adds what the index of transactions knows of producers whose batches were not read.
     pub fn adopt(&mut self, index: &TransactionIndex) {
-        for (producer_id, known) in index.producers() {
+        // Kafka's snapshots have producers without transactions, too. No index follows their batches.
+        let has_begun = |known: &TransactionalProducer| known.first_offset.is_some() || known.coordinator_epoch >= 0;
+        for (producer_id, known) in index.producers().filter(|(_, known)| has_begun(known)) {
             let producer = self.entry(producer_id, known.epoch);
             producer.open = known.first_offset;
             if producer.epoch == known.epoch {
@@ -267,6 +269,17 @@ mod tests {
         producers.ended(&end(0), 0);
         assert_eq!(producers.check(&header(0, 0), false), OUT_OF_ORDER);
         append(&mut producers, 0, 6);
+    }
+
+    #[test]
+    fn an_index_says_nothing_of_a_producer_that_was_never_in_a_transaction() {
+        // Its row looks like one of a transaction whose marker is gone.
+        let mut index = TransactionIndex::default();
+        index.observe(&header(0, 5), None);
+        index.close(ID);
+        let mut producers = Producers::default();
+        producers.adopt(&index);
+        append(&mut producers, 1, 77);
     }
 
     #[test]

@@ -209,7 +209,8 @@ fn sequences_repeat_and_go_on_within_and_after_a_transaction() {
     assert_eq!(write(&mut topics, A, 0, 0), NONE, "the same batch again, after the end");
     assert_eq!((topics.log_end("t", 0), committed(&topics, 0).1), (Some(2), 2), "it does not begin a transaction");
     assert_eq!(produce(&mut topics, record(A, 0, 1, false)).error_code, NONE);
-    assert_eq!(write(&mut topics, A, 1, 17), NONE, "any sequence number at a new epoch");
+    assert_eq!(write(&mut topics, A, 1, 17), OUT_OF_ORDER, "a new epoch begins with 0");
+    assert_eq!(write(&mut topics, A, 1, 0), NONE);
     assert_eq!(committed(&topics, 0).1, 3);
 }
 
