@@ -28,7 +28,7 @@ impl Coordinator {
         let Some(current) = entry.settled().filter(|current| !current.state.is_prepare()) else {
             return Error::Concurrent.into();
         };
-        if !may_name(current, own) {
+        if !may_name(current, own, self.config.first_producer_id) {
             return Error::Fenced.into();
         }
         if current.state == State::Ongoing {
@@ -47,12 +47,13 @@ impl Coordinator {
     }
 }
 
-/// Whether a producer may name this producer id: none, the current one, or the one before an overflow whose answer was
-/// lost.
-fn may_name(current: &Transaction, own: Producer) -> bool {
+/// Whether a producer may name this producer id: none, the current one, or the one before an overflow or of a lost
+/// history if the answer with the current one was lost.
+fn may_name(current: &Transaction, own: Producer, first_producer_id: i64) -> bool {
     own.id == NO_PRODUCER_ID
         || own.id == current.producer.id
-        || (own.id == current.previous_producer_id && own.epoch >= EPOCH_MAX)
+        || (own.id == current.previous_producer_id
+            && (own.epoch >= EPOCH_MAX || own.id < first_producer_id && own.epoch == current.last_epoch))
 }
 
 /// Returns the producer from now on, and the predecessor of its epoch.
@@ -70,7 +71,7 @@ fn next_producer(
     }
     // An epoch that fenced its predecessor may be beyond the last one that a producer gets.
     let is_too_late = current.producer.epoch > EPOCH_MAX;
-    if is_repeated && !is_too_late {
+    if is_repeated && !is_too_late && !is_of_lost_history {
         return Ok((current.producer, current.last_epoch));
     }
     let producer = if current.is_exhausted() || is_of_lost_history {

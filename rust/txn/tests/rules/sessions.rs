@@ -182,6 +182,24 @@ fn a_producer_that_starts_with_an_id_of_a_lost_history_gets_a_new_one() {
 }
 
 #[test]
+fn a_producer_of_a_lost_history_that_asks_again_gets_the_same_new_id() {
+    for is_open in [false, true] {
+        let mut scene = Scene::of(Config { first_producer_id: 102, level: 2, ..Config::default() });
+        init(&mut scene, NONE);
+        let lost = scene.producer();
+        if is_open {
+            scene.ask(add(lost, V2, &[("t", 0)]));
+            assert_eq!(init(&mut scene, lost), "51");
+        }
+        let answer = init(&mut scene, lost);
+        let next = scene.producer();
+        assert_eq!(answer, format!("0 {}:0", next.id));
+        assert_ne!(next.id, lost.id);
+        assert_eq!(init(&mut scene, lost), answer, "its answer was lost");
+    }
+}
+
+#[test]
 fn a_producer_that_starts_at_the_last_epoch_gets_a_new_id() {
     for own in [false, true] {
         let mut scene = Scene::at_level(0);
