@@ -12,7 +12,9 @@ use crate::records::{PatternValue, SubscriptionValue};
 const PATTERN_MAX_BYTES: usize = 32_768;
 /// The largest compiled pattern, in bytes. The comparison with a topic takes as long as it is large, and the name of the topic
 /// is long; with a pattern of 256 KiB, some hundred topics would stop a node for seconds.
-const PROGRAM_MAX_BYTES: usize = 16_384;
+const PROGRAM_MAX_BYTES: usize = 65_536;
+/// The same of a pattern that the log has: earlier releases took larger ones.
+const STORED_PROGRAM_MAX_BYTES: usize = 262_144;
 /// How deeply groups and repetitions may nest.
 const NESTING_MAX: u32 = 200;
 
@@ -31,14 +33,18 @@ impl Pattern {
     /// # Errors
     /// Why it is refused, in the words of RE2/J where RE2/J refuses it, too.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
+        Pattern::compiled(pattern, PROGRAM_MAX_BYTES)
+    }
+
+    fn compiled(pattern: &str, program_max_bytes: usize) -> Result<Pattern, String> {
         if pattern.len() > PATTERN_MAX_BYTES {
             return Err(format!("the expression is longer than {PATTERN_MAX_BYTES} bytes"));
         }
         let translated = re2::translate(pattern)?;
-        let built = RegexBuilder::new(&translated).size_limit(PROGRAM_MAX_BYTES).nest_limit(NESTING_MAX).build();
+        let built = RegexBuilder::new(&translated).size_limit(program_max_bytes).nest_limit(NESTING_MAX).build();
         built.map(Pattern).map_err(|_| {
             format!(
-                "the expression needs more than {PROGRAM_MAX_BYTES} bytes of memory or nests more than {NESTING_MAX} \
+                "the expression needs more than {program_max_bytes} bytes of memory or nests more than {NESTING_MAX} \
                  levels deep"
             )
         })
@@ -121,7 +127,7 @@ impl ConsumerGroup {
     pub fn resolve(&self, topics: &Topics, wall_ms: i64) -> Vec<(Arc<str>, PatternValue)> {
         let matching = |pattern: &Arc<str>| {
             // A log of Kafka's may have a pattern that is too large here: it matches nothing.
-            let compiled = Pattern::new(pattern).ok();
+            let compiled = Pattern::compiled(pattern, STORED_PROGRAM_MAX_BYTES).ok();
             let visible = topics.names().filter(|name| self.visible.as_ref().is_none_or(|names| names.contains(*name)));
             let names = visible.filter(|name| compiled.as_ref().is_some_and(|compiled| compiled.matches(name)));
             PatternValue { topics: names.cloned().collect(), version: 0, timestamp_ms: wall_ms }

@@ -43,7 +43,7 @@ fn patterns_mean_what_they_mean_to_re2j() {
         assert_eq!(found, (verdict, expected.to_owned()), "{pattern}");
     }
     assert_eq!(count, 307);
-    let expected = ["((a{10}){10}){10}", "a{1000}", "((a{10}){10}){11}", "(a{1000}){2}", "(a*){1000}"];
+    let expected = ["(a{1000}){2}", "(a*){1000}"];
     assert_eq!(too_large.iter().collect::<BTreeSet<_>>(), expected.iter().collect());
 }
 
@@ -54,10 +54,10 @@ fn a_hostile_pattern_is_refused_before_it_fills_the_memory() {
     for (pattern, reason) in [
         (
             "(a{100}){100}".to_owned(),
-            "the expression needs more than 16384 bytes of memory or nests more than 200 levels deep",
+            "the expression needs more than 65536 bytes of memory or nests more than 200 levels deep",
         ),
-        (nested, "the expression needs more than 16384 bytes of memory or nests more than 200 levels deep"),
-        (deep, "the expression needs more than 16384 bytes of memory or nests more than 200 levels deep"),
+        (nested, "the expression needs more than 65536 bytes of memory or nests more than 200 levels deep"),
+        (deep, "the expression needs more than 65536 bytes of memory or nests more than 200 levels deep"),
         ("a".repeat(32_769), "the expression is longer than 32768 bytes"),
     ] {
         assert_eq!(Pattern::new(&pattern).unwrap_err(), reason);
@@ -67,11 +67,11 @@ fn a_hostile_pattern_is_refused_before_it_fills_the_memory() {
 
 #[test]
 fn a_pattern_that_takes_long_to_compare_is_refused_and_ordinary_ones_are_not() {
-    for slow in ["(?:(?:.?){1000}){2}x", "(?:a?){249}", ".{1,249}"] {
+    for slow in ["(?:(?:.?){1000}){2}x", "(?:a?){1000}", ".{1,1000}"] {
         let reason = Pattern::new(slow).unwrap_err();
-        assert!(reason.starts_with("the expression needs more than 16384 bytes"), "{slow}: {reason}");
+        assert!(reason.starts_with("the expression needs more than 65536 bytes"), "{slow}: {reason}");
     }
-    let names: Vec<String> = (0..20).map(|at| format!("orders-{at:03}-payments")).collect();
+    let names: Vec<String> = (0..80).map(|at| format!("orders-{at:03}-payments")).collect();
     for ordinary in ["(orders|payments)-[a-z0-9._-]{1,40}", ".{1,100}", r"(?i)[\w.-]{1,100}", &names.join("|")] {
         assert!(Pattern::new(ordinary).unwrap().matches("orders-007-payments"), "{ordinary}");
     }
