@@ -75,7 +75,7 @@ def test_settings_that_the_library_refuses_are_a_wrong_call(
     def refuse(**_settings: object) -> None:
         raise error("a reason")
 
-    monkeypatch.setattr("rota.groups.cluster.KafkaAdminClient", refuse)
+    monkeypatch.setattr("rota.groups.reaching.KafkaAdminClient", refuse)
     ended = rota_groups("list", "--bootstrap-server", "127.0.0.1:1")
     says = "rota: the client library refuses the properties: a reason\n"
     assert (ended.code, ended.out, ended.err) == (exits.MISUSED, "", says)

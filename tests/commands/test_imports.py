@@ -12,10 +12,12 @@ import pytest
 OF_ROTA = [
     "rota",
     "rota._rota",
+    "rota.addresses",
     "rota.arguments",
     "rota.clock",
     "rota.cluster",
     "rota.controls",
+    "rota.exits",
     "rota.faults",
     "rota.health",
     "rota.server",

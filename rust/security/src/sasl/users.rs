@@ -313,7 +313,7 @@ mod tests {
             }
             assert_eq!(unknown.iterations, 8_192);
             assert!(text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()), "{text}");
-            // 130 bits have at most 26 digits, of which the first is then 1.
+            // 130 bits have at most 26 digits; with 26, the first is 1.
             assert!((20..=25).contains(&text.len()) || text.len() == 26 && text.starts_with('1'), "{text}");
             kafkas += 1;
         }

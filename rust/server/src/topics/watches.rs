@@ -1,4 +1,4 @@
-//! Who waits for data of which partitions.
+//! The partitions whose data each waiting Fetch waits for.
 
 use std::sync::Arc;
 
