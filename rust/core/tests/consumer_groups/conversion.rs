@@ -14,7 +14,7 @@ use crate::{
         metadata, mixed, policy, rejoin, scene, sync, with_join,
     },
     offsets::{commit, commit_by, stored},
-    scene::{Beat, Scene, beat, join, settings},
+    scene::{Beat, Scene, beat, join, join_by, settings},
 };
 
 #[test]
@@ -142,6 +142,19 @@ fn policies_allow_each_direction_by_itself() {
         g.send(&beat("m1", -1));
         assert_eq!(g.state() == "none", downgrades, "{migration:?}: {}", g.state());
     }
+}
+
+/// As `createConsumerGroupTombstoneRecords` of Apache Kafka, which removes all resolved patterns.
+#[test]
+fn a_downgrade_removes_the_patterns_of_the_group() {
+    let mut g = scene(settings(0), PAIR);
+    g.send(&join_by("m1", "fo+"));
+    g.tick();
+    assert!(g.records().contains("16(fo+"), "it is resolved");
+    g.send(&beat("m1", -1));
+    let records = g.records();
+    assert!(records.contains("16†(fo+"), "{records}");
+    assert_eq!(g.state(), "none");
 }
 
 /// The leader had not seen that the topic grew. The conversion takes the topic as it is, so no later heartbeat does, either
