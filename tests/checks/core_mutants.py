@@ -193,8 +193,7 @@ class _Planting:
             return self._same(node)
         dots = len(b"..")
         of_base, field = self.text[base.start_byte + dots : base.end_byte], self.text[name.start_byte : name.end_byte]
-        # The base keeps it, for the other fields.
-        choice = self._choice([(each, b"(%s).%s.clone()" % (of_base, field)) for each in deleted], self.text_of(value))
+        choice = self._choice([(each, b"(%s).%s" % (of_base, field)) for each in deleted], self.text_of(value))
         return self.text[node.start_byte : name.start_byte] + field + b": " + choice
 
     def _body(self, node: Node) -> bytes:
