@@ -70,7 +70,7 @@ def test_with_the_acl_that_was_named_the_next_right_is_asked_for(guarded: rota.S
         undo = file.with_name("undo.csv")
         deleted = [
             asked(guarded, file, "delete", "shipping"),
-            asked(guarded, file, "delete-offsets", "shipping", "--all-topics", "--undo", undo),
+            asked(guarded, file, "delete-offsets", "shipping", "--all-topics", "--undo", str(undo)),
         ]
     finally:
         guarded.set_acls(before)
