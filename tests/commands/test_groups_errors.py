@@ -178,13 +178,22 @@ def test_a_wrong_option_is_json_where_errors_are() -> None:
         assert json.loads(as_json.err)["error"] == "misused"
 
 
-def test_what_a_broker_refuses_is_named_and_changes_nothing(own_scene: Scene, server: rota.Server) -> None:
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("GROUP_AUTHORIZATION_FAILED", "add the ACL ALLOW User:NAME * READ GROUP LITERAL {group}"),
+        ("INVALID_COMMIT_OFFSET_SIZE", "refused {topic}-0, {topic}-1: InvalidCommitOffsetSize"),
+    ],
+)
+def test_what_a_broker_refuses_is_named_and_changes_nothing(
+    own_scene: Scene, server: rota.Server, error: str, says: str
+) -> None:
     topic = own_scene.topic(4, 4)
     own_scene.commit(topic, {0: 1})
-    server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group=own_scene.group)
+    server.inject_error("OffsetCommit", error, group=own_scene.group)
     ended = own_scene.run("reset-offsets", own_scene.group, "--topic", topic, "--to-latest", "--execute")
     assert ended.code == 1
-    assert ended.err.endswith(f"refused {topic}-0, {topic}-1: GroupAuthorizationFailed; nothing was changed\n")
+    assert ended.err.endswith(f"{says.format(group=own_scene.group, topic=topic)}; nothing was changed\n"), ended
     assert own_scene.committed(topic) == {0: 1}
 
 
