@@ -54,6 +54,11 @@ def split(address: str) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
+def joined(host: str, port: int | str) -> str:
+    """HOST:PORT, with the brackets of an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def address(option: str, text: str, lowest_port: int) -> str:
     """The address that an option was given, with its host; ends the command if it is none."""
     try:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rota import _rota
+from rota.addresses import joined
 from rota.arguments import (
     INT32_MAX,
     message_bytes,
@@ -648,4 +649,4 @@ class Server(Faults):
 
 
 def _by_id(nodes: Iterable[tuple[int, str, int]]) -> dict[int, str]:
-    return {node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, host, port in nodes}
+    return {node_id: joined(host, port) for node_id, host, port in nodes}

@@ -18,6 +18,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from rota.addresses import joined
 from rota.groups.errors import GroupsError, Kind
 from rota.http.client import tls_failure
 
@@ -57,7 +58,7 @@ class Bootstrapping(KafkaConnectionManager):  # type: ignore[misc]  # the librar
             refresh_metadata_on_err=False,
             reset_backoff_on_connect=False,
         )
-        at = f"[{server.host}]:{server.port}" if ":" in server.host else f"{server.host}:{server.port}"
+        at = joined(server.host, server.port)
         try:
             # The library gives a TLS handshake all the time there is.
             await self.wait_for(connection.init_future, within_s * 1_000)

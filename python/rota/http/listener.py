@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import rota
+from rota.addresses import joined
 from rota.exits import complain
 from rota.http import routes
 from rota.http.admission import CONTROL, HTTP, Admission, Shown, check_token
@@ -335,7 +336,7 @@ class Listener:
     def address(self) -> str:
         """HOST:PORT on which it listens; with TLS https://HOST:PORT."""
         host, port = self._serving.server_name, self._serving.server_port
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = joined(host, port)
         return address if self.certificate is None else f"{HTTPS}{address}"
 
     def close(self) -> None:
