@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.conform.batches import TRANSACTIONAL, crc32c
+from rota.conform.batches import CONTROL, TRANSACTIONAL, crc32c
 
 if TYPE_CHECKING:
     from rota import _rota
@@ -25,8 +25,6 @@ TOPICS = "rota.topics"
 NODE = "rota.node"
 HEAD = "rota.topics 1\n"
 EPOCHS = "leader-epoch-checkpoint"
-CONTROL = 0x20
-"""The attribute of a batch with a marker."""
 NOT_IN_ENGINE = {"rota.groups": "the settings of groups", "rota.acls": "ACLs", "rota.users": "users"}
 """Files that each server of a cluster has by itself."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 TRANSACTIONAL = 0x10
+CONTROL = 0x20
+"""Attributes of a batch: of a transaction; with a marker."""
 CASTAGNOLI = 0x82F63B78
 
 

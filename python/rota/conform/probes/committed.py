@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from rota.codec import Fields
-from rota.conform.batches import TRANSACTIONAL, batch
+from rota.conform.batches import CONTROL, TRANSACTIONAL, batch
 from rota.conform.probes.talk import Talk, probe
 from rota.conform.probes.transactions import TIMED_OUT_WITHIN_S, Producer, Transaction
 from rota.conform.rows import Row
@@ -19,7 +19,6 @@ from rota.conform.subject import error_name
 ISOLATION = ("read_uncommitted", "read_committed")
 FETCH_VERSIONS, LIST_VERSIONS = (4, 11, 12), (2, 7)
 EARLIEST, LATEST, NEWEST = -2, -1, -3
-CONTROL = 0x20
 HEADER, LENGTHS = 61, 12
 MARKERS = ("abort marker", "commit marker")
 NOT_YET = {3, 5, 6}
