@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rota.why import words
 from rota.why.facts import Group, Member, Rebalance, Transaction, Wait
@@ -102,13 +102,15 @@ def _with_names(group: Group) -> Group:
     names = {member_id: name for member_id, name in names.items() if name != words.short(member_id)}
     if not names:
         return group
+
+    def named(facts: Iterable[Any]) -> list[Any]:
+        return [{**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in facts]
+
     return {
         **group,
-        "waiting": [{**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in group["waiting"]],
-        "members": [{**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in members],
-        "rebalances": [
-            {**one, "member_id": names.get(one["member_id"], one["member_id"])} for one in group["rebalances"]
-        ],
+        "waiting": named(group["waiting"]),
+        "members": named(members),
+        "rebalances": named(group["rebalances"]),
     }
 
 
