@@ -13,8 +13,8 @@ use rota_txn::{Api, State, coordinator::Filter};
 use super::context::{Context, Outcome};
 
 const INVALID_REGULAR_EXPRESSION: i16 = 128;
-/// The largest compiled pattern, in bytes, as for patterns of topics: it is compared with many ids. Its text has the limit of
-/// a string.
+/// The largest compiled pattern, in bytes, a quarter of that of topics: ids are many, and longer than names. Its text has
+/// the limit of a string.
 const PROGRAM_MAX_BYTES: usize = 16_384;
 
 /// Lists the transactional ids that this node coordinates. Clients ask every node.
