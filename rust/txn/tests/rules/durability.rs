@@ -81,8 +81,8 @@ fn a_failed_append_changes_nothing_and_the_client_may_try_again() {
     assert!(scene.written.is_empty());
 }
 
-#[test]
-fn markers_and_the_complete_state_are_tried_again_until_they_succeed() {
+/// A scene whose markers of a commit, for two participants, are on their way.
+fn with_markers_on_their_way() -> Scene {
     let mut scene = Scene::at_level(0);
     let request = scene.init(NONE);
     scene.ask(request);
@@ -91,6 +91,12 @@ fn markers_and_the_complete_state_are_tried_again_until_they_succeed() {
     scene.holds_markers = true;
     let request = scene.end(producer, true, V1);
     scene.ask(request);
+    scene
+}
+
+#[test]
+fn markers_and_the_complete_state_are_tried_again_until_they_succeed() {
+    let mut scene = with_markers_on_their_way();
     scene.end_markers(Marking::Failed);
     scene.sleep(99);
     assert!(scene.sent.is_empty());
@@ -107,14 +113,7 @@ fn markers_and_the_complete_state_are_tried_again_until_they_succeed() {
 
 #[test]
 fn what_failed_is_tried_again_in_time_after_the_clock_was_set_back() {
-    let mut scene = Scene::at_level(0);
-    let request = scene.init(NONE);
-    scene.ask(request);
-    let producer = scene.producer();
-    scene.ask(add(producer, V1, &[("t", 0), ("t", 1)]));
-    scene.holds_markers = true;
-    let request = scene.end(producer, true, V1);
-    scene.ask(request);
+    let mut scene = with_markers_on_their_way();
     let set_back = |scene: &mut Scene| {
         scene.now_ms -= 3_600_000;
         scene.step(Event::SetBack);
