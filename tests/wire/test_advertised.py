@@ -58,3 +58,22 @@ def test_each_listener_tells_its_own_address() -> None:
 def test_the_one_listener_of_listen_is_advertised_by_its_protocol() -> None:
     with rota.Server(settings={"advertised.listeners": "PLAINTEXT://kafka.test:9099"}) as server:
         assert set(told((server.host, server.port))) == {("kafka.test", 9099)}
+
+
+def test_a_node_shows_where_it_listens_beside_what_it_advertises() -> None:
+    settings = {
+        "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://[::1]:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+        "advertised.listeners": "EXTERNAL://kafka.test:9099",
+    }
+    with rota.Server(settings=settings, nodes=2) as server:
+        internal, external = (
+            [int(address.rpartition(":")[2]) for address in server.listeners()[name].nodes.values()]
+            for name in ("INTERNAL", "EXTERNAL")
+        )
+        for node in (0, 1):
+            rows = describe(("127.0.0.1", internal[node]), BROKER, str(node + 1))[2]
+            listened = f"INTERNAL://127.0.0.1:{internal[node]},EXTERNAL://[::1]:{external[node]}"
+            assert rows["listeners"].value == listened
+            advertised = f"INTERNAL://127.0.0.1:{internal[node]},EXTERNAL://kafka.test:{9099 + node}"
+            assert rows["advertised.listeners"].value == advertised

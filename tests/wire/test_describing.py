@@ -84,7 +84,7 @@ def test_a_broker_shows_every_setting_that_it_was_started_with(rota_server: rota
     error, message, rows = describe(address, BROKER, "1")
     assert (error, message) == (NONE, "")
     # Its addresses are shown though no setting has them.
-    for name, value in rota_server.settings().items() - {("advertised.listeners", "")}:
+    for name, value in rota_server.settings().items() - {("advertised.listeners", ""), ("listeners", "")}:
         # A text that is not set is null.
         assert rows[name].value == (value or None), name
     delay = rows["group.initial.rebalance.delay.ms"]
@@ -99,7 +99,9 @@ def test_a_broker_shows_every_setting_that_it_was_started_with(rota_server: rota
     assert rows["auto.create.topics.enable"].kind == 1
     assert rows["log.retention.bytes"].kind == 5
     assert rows["node.id"].value == "1"
-    assert rows["advertised.listeners"].value == f"PLAINTEXT://{address[0]}:{address[1]}"
+    for addresses in (rows["listeners"], rows["advertised.listeners"]):
+        value = f"PLAINTEXT://{address[0]}:{address[1]}"
+        assert (addresses.value, addresses.source, addresses.kind) == (value, STATIC_BROKER_CONFIG, 7)
 
 
 def test_only_the_keys_that_were_asked_for_are_shown_and_no_more_than_was_asked_about_them(address: Address) -> None:

@@ -20,6 +20,7 @@ const STR: Kind = Kind::Str;
 const BYTES: Kind = Kind::Bytes;
 const SUBSCRIPTION: Kind = Kind::Subscription;
 const ASSIGNMENT: Kind = Kind::Assignment;
+static INT8S: Kind = INT8;
 static INT32S: Kind = INT32;
 static INT64S: Kind = INT64;
 static STRS: Kind = STR;
@@ -169,6 +170,22 @@ static DESCRIBE_CONFIGS_RESOURCE: [Field; 3] = [
     Field::new("configuration_keys", Kind::Array(&STRS)).nullable(0),
 ];
 
+static DESCRIBE_LOG_DIRS: [Field; 1] =
+    [Field::new("topics", Kind::Array(&Kind::Struct(&TOPIC_PARTITIONS))).nullable(0)];
+static ELECT_LEADERS: [Field; 3] = [
+    Field::new("election_type", INT8).from(1),
+    Field::new("topic_partitions", Kind::Array(&Kind::Struct(&TOPIC_PARTITIONS))).nullable(0),
+    Field::new("timeout_ms", INT32),
+];
+static TOPIC_PARTITIONS: [Field; 2] = [Field::new("topic", Kind::Str), Field::new("partitions", Kind::Array(&INT32S))];
+static LIST_PARTITION_REASSIGNMENTS: [Field; 2] = [
+    Field::new("timeout_ms", INT32),
+    Field::new("topics", Kind::Array(&Kind::Struct(&LIST_PARTITION_REASSIGNMENTS_TOPIC))).nullable(0),
+];
+static LIST_PARTITION_REASSIGNMENTS_TOPIC: [Field; 2] =
+    [Field::new("name", Kind::Str), Field::new("partition_indexes", Kind::Array(&INT32S))];
+static LIST_CONFIG_RESOURCES: [Field; 1] = [Field::new("resource_types", Kind::Array(&INT8S)).from(1)];
+
 static DESCRIBE_ACLS: [Field; 7] = [
     Field::new("resource_type_filter", INT8),
     Field::new("resource_name_filter", Kind::Str).nullable(0),
@@ -261,6 +278,10 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::CREATE_ACLS => Some(&CREATE_ACLS),
         versions::DELETE_ACLS => Some(&DELETE_ACLS),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::DESCRIBE_LOG_DIRS => Some(&DESCRIBE_LOG_DIRS),
+        versions::ELECT_LEADERS => Some(&ELECT_LEADERS),
+        versions::LIST_PARTITION_REASSIGNMENTS => Some(&LIST_PARTITION_REASSIGNMENTS),
+        versions::LIST_CONFIG_RESOURCES => Some(&LIST_CONFIG_RESOURCES),
         versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::DESCRIBE_CLIENT_QUOTAS => Some(&DESCRIBE_CLIENT_QUOTAS),
         versions::DESCRIBE_USER_SCRAM_CREDENTIALS => Some(&DESCRIBE_USER_SCRAM_CREDENTIALS),

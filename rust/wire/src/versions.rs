@@ -60,12 +60,18 @@ pub const CREATE_ACLS: i16 = 30;
 pub const DELETE_ACLS: i16 = 31;
 /// Key of `DescribeConfigs`.
 pub const DESCRIBE_CONFIGS: i16 = 32;
+/// Key of `DescribeLogDirs`.
+pub const DESCRIBE_LOG_DIRS: i16 = 35;
 /// Key of `CreatePartitions`.
 pub const CREATE_PARTITIONS: i16 = 37;
 /// Key of `DeleteGroups`.
 pub const DELETE_GROUPS: i16 = 42;
+/// Key of `ElectLeaders`.
+pub const ELECT_LEADERS: i16 = 43;
 /// Key of `IncrementalAlterConfigs`.
 pub const INCREMENTAL_ALTER_CONFIGS: i16 = 44;
+/// Key of `ListPartitionReassignments`.
+pub const LIST_PARTITION_REASSIGNMENTS: i16 = 46;
 /// Key of `OffsetDelete`.
 pub const OFFSET_DELETE: i16 = 47;
 /// Key of `DescribeClientQuotas`.
@@ -86,6 +92,8 @@ pub const LIST_TRANSACTIONS: i16 = 66;
 pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 /// Key of `ConsumerGroupDescribe`.
 pub const CONSUMER_GROUP_DESCRIBE: i16 = 69;
+/// Key of `ListConfigResources`.
+pub const LIST_CONFIG_RESOURCES: i16 = 74;
 
 /// One served API.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,7 +140,7 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 for librdkafka, and served from 3. `ConsumerGroupHeartbeat` and
 /// `ConsumerGroupDescribe` are advertised even if the consumer protocol is switched off, as by Kafka: librdkafka would
 /// retry for ever without them, and gets an error with them.
-pub static APIS: [Api; 33] = [
+pub static APIS: [Api; 37] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -156,9 +164,12 @@ pub static APIS: [Api; 33] = [
     api(CREATE_ACLS, "CreateAcls", 1, 3, 2),
     api(DELETE_ACLS, "DeleteAcls", 1, 3, 2),
     api(DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
+    api(DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, 2),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
     api(DELETE_GROUPS, "DeleteGroups", 0, 3, 2),
+    api(ELECT_LEADERS, "ElectLeaders", 0, 2, 2),
     api(INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1),
+    api(LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0),
     api(OFFSET_DELETE, "OffsetDelete", 0, 0, NEVER),
     api(DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
     api(DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0),
@@ -166,6 +177,7 @@ pub static APIS: [Api; 33] = [
     api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
     api(CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
+    api(LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0),
 ];
 
 /// The APIs of authentication, which only listeners with SASL advertise. Version 0 of `SaslHandshake` is followed by

@@ -301,6 +301,59 @@ static DESCRIBE_CONFIGS_RESULTS: [Field; 5] = [
     Field::new("resource_name", STR),
     Field::new("configs", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_CONFIGS))).counted(),
 ];
+static DESCRIBE_LOG_DIRS_PARTITIONS: [Field; 4] = [
+    Field::new("partition_index", INT32),
+    Field::new("partition_size", INT64),
+    Field::new("offset_lag", INT64).hidden(),
+    Field::new("is_future_key", BOOL).hidden(),
+];
+static DESCRIBE_LOG_DIRS_TOPICS: [Field; 2] =
+    [Field::new("name", STR), Field::new("partitions", Kind::Array(&Kind::Struct(&DESCRIBE_LOG_DIRS_PARTITIONS)))];
+static DESCRIBE_LOG_DIRS_RESULTS: [Field; 6] = [
+    Field::new("error_code", INT16),
+    Field::new("log_dir", STR),
+    Field::new("topics", Kind::Array(&Kind::Struct(&DESCRIBE_LOG_DIRS_TOPICS))).counted(),
+    Field::new("total_bytes", INT64).from(4).hidden(),
+    Field::new("usable_bytes", INT64).from(4).hidden(),
+    Field::new("is_cordoned", BOOL).from(5).hidden(),
+];
+static DESCRIBE_LOG_DIRS: [Field; 3] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16).from(3),
+    Field::new("results", Kind::Array(&Kind::Struct(&DESCRIBE_LOG_DIRS_RESULTS))),
+];
+static ELECT_LEADERS_PARTITIONS: [Field; 3] =
+    [Field::new("partition_id", INT32), Field::new("error_code", INT16), Field::new("error_message", STR).nullable(0)];
+static ELECT_LEADERS_RESULTS: [Field; 2] =
+    [Field::new("topic", STR), Field::new("partition_result", Kind::Array(&Kind::Struct(&ELECT_LEADERS_PARTITIONS)))];
+static ELECT_LEADERS: [Field; 3] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16).from(1),
+    Field::new("replica_election_results", Kind::Array(&Kind::Struct(&ELECT_LEADERS_RESULTS))),
+];
+static LIST_PARTITION_REASSIGNMENTS_PARTITIONS: [Field; 4] = [
+    Field::new("partition_index", INT32),
+    Field::new("replicas", Kind::Array(&INT32S)),
+    Field::new("adding_replicas", Kind::Array(&INT32S)),
+    Field::new("removing_replicas", Kind::Array(&INT32S)),
+];
+static LIST_PARTITION_REASSIGNMENTS_TOPICS: [Field; 2] = [
+    Field::new("name", STR),
+    Field::new("partitions", Kind::Array(&Kind::Struct(&LIST_PARTITION_REASSIGNMENTS_PARTITIONS))),
+];
+static LIST_PARTITION_REASSIGNMENTS: [Field; 4] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("topics", Kind::Array(&Kind::Struct(&LIST_PARTITION_REASSIGNMENTS_TOPICS))),
+];
+static LIST_CONFIG_RESOURCES_RESOURCES: [Field; 2] =
+    [Field::new("resource_name", STR), Field::new("resource_type", INT8).from(1)];
+static LIST_CONFIG_RESOURCES: [Field; 3] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("error_code", INT16),
+    Field::new("config_resources", Kind::Array(&Kind::Struct(&LIST_CONFIG_RESOURCES_RESOURCES))),
+];
 static ACL: [Field; 4] = [
     Field::new("principal", STR),
     Field::new("host", STR),
@@ -504,6 +557,10 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::LIST_TRANSACTIONS => Some(&transactions::LIST_TRANSACTIONS_ANSWER),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::DESCRIBE_LOG_DIRS => Some(&DESCRIBE_LOG_DIRS),
+        versions::ELECT_LEADERS => Some(&ELECT_LEADERS),
+        versions::LIST_PARTITION_REASSIGNMENTS => Some(&LIST_PARTITION_REASSIGNMENTS),
+        versions::LIST_CONFIG_RESOURCES => Some(&LIST_CONFIG_RESOURCES),
         versions::DESCRIBE_ACLS => Some(&DESCRIBE_ACLS),
         versions::CREATE_ACLS => Some(&CREATE_ACLS),
         versions::DELETE_ACLS => Some(&DELETE_ACLS),

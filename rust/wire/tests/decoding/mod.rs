@@ -4,8 +4,9 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     AlterUserScramCredentialsRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
     DeleteAclsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeAclsRequest, DescribeClientQuotasRequest,
-    DescribeClusterRequest, DescribeConfigsRequest, DescribeUserScramCredentialsRequest, FetchRequest,
-    IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+    ListConfigResourcesRequest, ListOffsetsRequest, ListPartitionReassignmentsRequest, MetadataRequest,
     OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
@@ -55,6 +56,13 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::INCREMENTAL_ALTER_CONFIGS => {
             decode_body::<IncrementalAlterConfigsRequest>(key, version, &bytes()).map(drop)
         }
+        // The crate stops at v4; requests of v5 are the same.
+        versions::DESCRIBE_LOG_DIRS => decode_body::<DescribeLogDirsRequest>(key, version.min(4), &bytes()).map(drop),
+        versions::ELECT_LEADERS => decode_body::<ElectLeadersRequest>(key, version, &bytes()).map(drop),
+        versions::LIST_PARTITION_REASSIGNMENTS => {
+            decode_body::<ListPartitionReassignmentsRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::LIST_CONFIG_RESOURCES => decode_body::<ListConfigResourcesRequest>(key, version, &bytes()).map(drop),
         versions::DESCRIBE_ACLS => decode_body::<DescribeAclsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_ACLS => decode_body::<CreateAclsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_ACLS => decode_body::<DeleteAclsRequest>(key, version, &bytes()).map(drop),

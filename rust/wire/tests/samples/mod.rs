@@ -8,10 +8,11 @@ use kafka_protocol::{
         ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest,
         DeleteAclsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeAclsRequest,
         DescribeClientQuotasRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
-        DescribeUserScramCredentialsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
-        IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
-        ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
-        OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
+        DescribeLogDirsRequest, DescribeUserScramCredentialsRequest, ElectLeadersRequest, FetchRequest,
+        FindCoordinatorRequest, GroupId, HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+        JoinGroupRequest, LeaveGroupRequest, ListConfigResourcesRequest, ListGroupsRequest, ListOffsetsRequest,
+        ListPartitionReassignmentsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
+        OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
         alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
         consumer_group_heartbeat_request::TopicPartitions,
         create_acls_request::AclCreation,
@@ -22,12 +23,15 @@ use kafka_protocol::{
         delete_topics_request::DeleteTopicState,
         describe_client_quotas_request::ComponentData,
         describe_configs_request::DescribeConfigsResource,
+        describe_log_dirs_request::DescribableLogDirTopic,
         describe_user_scram_credentials_request::UserName,
+        elect_leaders_request::TopicPartitions as ElectedPartitions,
         fetch_request::{FetchPartition, FetchTopic, ForgottenTopic},
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         join_group_request::JoinGroupRequestProtocol,
         leave_group_request::MemberIdentity,
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        list_partition_reassignments_request::ListPartitionReassignmentsTopics,
         metadata_request::MetadataRequestTopic,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
         offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
@@ -76,6 +80,10 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
         | versions::INCREMENTAL_ALTER_CONFIGS
         | versions::DESCRIBE_CLUSTER => described_body(api.key, version),
         versions::DESCRIBE_ACLS | versions::CREATE_ACLS | versions::DELETE_ACLS => acls_body(api.key, version),
+        versions::DESCRIBE_LOG_DIRS
+        | versions::ELECT_LEADERS
+        | versions::LIST_PARTITION_REASSIGNMENTS
+        | versions::LIST_CONFIG_RESOURCES => tools_body(api.key, version),
         versions::DESCRIBE_CLIENT_QUOTAS => {
             let component = |name: Option<StrBytes>| {
                 ComponentData::default().with_entity_type(text("user")).with_match_type(2).with_match(name)
@@ -101,6 +109,33 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
             encoded(&request, version)
         }
         _ => topics_body(api.key, version),
+    }
+}
+
+fn tools_body(key: i16, version: i16) -> Vec<u8> {
+    match key {
+        versions::DESCRIBE_LOG_DIRS => {
+            let asked = DescribableLogDirTopic::default().with_topic(topic()).with_partitions(vec![0, 9]);
+            // The crate stops at v4; requests of v5 are the same.
+            encoded(&DescribeLogDirsRequest::default().with_topics(Some(vec![asked.clone(), asked])), version.min(4))
+        }
+        versions::ELECT_LEADERS => {
+            let asked = ElectedPartitions::default().with_topic(topic()).with_partitions(vec![0, 9]);
+            let request = ElectLeadersRequest::default()
+                .with_election_type(i8::from(version >= 1))
+                .with_topic_partitions(Some(vec![asked]))
+                .with_timeout_ms(30_000);
+            encoded(&request, version)
+        }
+        versions::LIST_PARTITION_REASSIGNMENTS => {
+            let asked =
+                ListPartitionReassignmentsTopics::default().with_name(topic()).with_partition_indexes(vec![0, 9]);
+            encoded(&ListPartitionReassignmentsRequest::default().with_topics(Some(vec![asked])), version)
+        }
+        _ => {
+            let types = if version >= 1 { vec![2, 32] } else { Vec::new() };
+            encoded(&ListConfigResourcesRequest::default().with_resource_types(types), version)
+        }
     }
 }
 
