@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rota_engine::{
     Beat, CallId, Command, Config, Directory, Epoch, Event, HistoryId, Incarnation, Memory, Node, NodeId, Nonce,
     Outcome, PartitionId, Prev, Request, SnapshotHead, Token, View, checksum,
-    node::Stop,
+    node::{Lost, Stop},
     requests::{
         Append, Body, Check, Claim, Claimed, Content, Fence, HeadPut, NotePut, PutBeat, PutChunk, PutHead, PutNote,
         Register, Registered, Silence, Trim, Usage, read::Damage,
@@ -123,6 +123,8 @@ fn usage_counts_what_is_live() {
 struct Scene {
     engine: Memory,
     node: Node,
+    /// What the node found that the engine has lost.
+    lost: Vec<Lost>,
 }
 
 impl Scene {
@@ -136,17 +138,21 @@ impl Scene {
         let Content::Registered(Registered::As(view)) = registered else { panic!("the id is taken") };
         let (node, incarnation) = (NodeId(1), Incarnation(100));
         let config = Config { node, incarnation, ttl_ms: TTL_MS, margin_ms: 500, beat_interval_ms: 1_000 };
-        Scene { engine, node: Node::new(config, view, 0) }
+        Scene { engine, lost: Vec::new(), node: Node::new(config, view, 0) }
     }
 
     fn step(&mut self, now_ms: u64, event: Event) -> Vec<(CallId, Request)> {
         let mut commands = Vec::new();
         self.node.step(now_ms, event, &mut commands);
-        let sent = commands.into_iter().filter_map(|command| match command {
-            Command::Send(call, request) => Some((call, request)),
-            _ => None,
-        });
-        sent.collect()
+        let mut sent = Vec::new();
+        for command in commands {
+            match command {
+                Command::Send(call, request) => sent.push((call, request)),
+                Command::Lost(lost) => self.lost.push(lost),
+                _ => {}
+            }
+        }
+        sent
     }
 
     fn beat(&mut self, now_ms: u64) {
@@ -225,6 +231,7 @@ fn a_node_that_is_shown_less_than_its_last_beat_stops() {
     let before = scene.node.inspect().view.clone();
     scene.step(1_000, Event::View(bumped(older)));
     assert_eq!(scene.node.inspect().stopped, Some(Stop::WentBack));
+    assert_eq!(scene.lost, [Lost::Beat(2)]);
     assert_eq!(scene.node.inspect().view, before, "the other image is not passed on");
 }
 
@@ -251,6 +258,7 @@ fn a_beat_is_not_written_by_an_engine_that_has_lost_an_earlier_one() {
     let restored = scene.engine.view();
     scene.beat(2_000);
     assert_eq!(scene.node.inspect().stopped, Some(Stop::WentBack));
+    assert_eq!(scene.lost, [Lost::Beat(2)]);
     assert_eq!(scene.engine.view(), restored);
 }
 

@@ -1,7 +1,7 @@
 //! Append: one outstanding append for each partition. Records that come meanwhile go together with the next one.
 
 use super::{
-    Command, Node, Reason, Refusal, Stop,
+    Command, Lost, Node, Reason, Refusal,
     state::{Phase, Purpose, Record, Serving, Step},
 };
 use crate::{
@@ -42,7 +42,7 @@ impl Node {
                 self.flush(partition, commands);
             }
             Verdict::Fenced => self.unload(partition, Reason::Fenced, commands),
-            Verdict::WentBack => self.stop(Stop::WentBack, commands),
+            Verdict::WentBack => self.went_back(Lost::End(partition), commands),
         }
     }
 }

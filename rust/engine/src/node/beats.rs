@@ -1,6 +1,6 @@
 //! Beats: how long a node may answer reads, and what it still owns.
 
-use super::{Command, Node, Stop, state::Purpose};
+use super::{Command, Lost, Node, Stop, state::Purpose};
 use crate::{
     ids::Revision,
     requests::{Beaten, Body, PutBeat},
@@ -31,7 +31,10 @@ impl Node {
         let parts = match beaten {
             Beaten::Alive(parts) => parts,
             Beaten::Late => return,
-            Beaten::Lost => return self.stop(Stop::WentBack, commands),
+            Beaten::Lost => {
+                let shown = self.state.shown.map_or(0, |(_, counter)| counter);
+                return self.went_back(Lost::Beat(shown), commands);
+            }
             Beaten::Replaced => return self.stop(Stop::Replaced, commands),
         };
         self.show_beat(revision, counter);

@@ -2,7 +2,7 @@
 //! unchanged, until the engine answers (§2.3).
 
 use super::{
-    Command, Node, Stop,
+    Command, Lost, Node, Stop,
     state::{Call, Phase, Purpose, Step},
 };
 use crate::{
@@ -54,7 +54,8 @@ impl Node {
             return self.stop(Stop::OtherHistory(meta.history), commands);
         }
         if answer.revision < call.floor {
-            return self.stop(Stop::WentBack, commands);
+            let lost = Lost::Revision { known: call.floor, answered: answer.revision };
+            return self.went_back(lost, commands);
         }
         self.state.known = self.state.known.max(answer.revision);
         match (call.purpose, &call.request.body, answer.content) {

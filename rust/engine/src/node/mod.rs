@@ -18,9 +18,9 @@ mod watch;
 
 use crate::{
     entry::{Chunk, Entry},
-    ids::{CallId, Epoch, HistoryId, Incarnation, NodeId, Nonce, PartitionId, Ticket},
+    ids::{CallId, Epoch, HistoryId, Incarnation, NodeId, Nonce, PartitionId, Revision, Ticket},
     requests::{Outcome, Request, read::Damage},
-    view::View,
+    view::{Part, View},
 };
 pub use state::{Phase, State};
 
@@ -115,6 +115,8 @@ pub enum Command {
     SnapshotDone(PartitionId, i64),
     /// The partition is released.
     Released(PartitionId),
+    /// Tell the operator why the node stops, which follows.
+    Lost(Lost),
     /// Tell the operator. The node does nothing any more.
     Stopped(Stop),
 }
@@ -152,6 +154,31 @@ pub enum Stop {
     OtherHistory(HistoryId),
     /// Another process runs under the node's id.
     Replaced,
+}
+
+/// What the engine had confirmed and does not have any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lost {
+    /// What was written at `known`: an answer to a later request is of an earlier revision.
+    Revision {
+        /// Known before the request was sent.
+        known: Revision,
+        /// Of the answer.
+        answered: Revision,
+    },
+    /// The beat of this process with this counter.
+    Beat(u64),
+    /// That the node owns a partition.
+    Ownership {
+        /// The partition.
+        partition: PartitionId,
+        /// What the node has.
+        mine: Part,
+        /// What the engine has.
+        shown: Option<Part>,
+    },
+    /// The entry or the head behind which the node appends.
+    End(PartitionId),
 }
 
 /// A node.

@@ -1,6 +1,6 @@
 //! Unload: everything that ends the serving of a partition.
 
-use super::{Command, Node, Reason, Refusal, Stop, state::Phase};
+use super::{Command, Lost, Node, Reason, Refusal, Stop, state::Phase};
 use crate::ids::PartitionId;
 
 impl Node {
@@ -28,6 +28,14 @@ impl Node {
             commands.extend(unsent.map(|ticket| Command::Refused(ticket, Refusal::NotCoordinator)));
             commands.push(Command::Unload(partition, reason));
         }
+    }
+
+    /// The engine does not have any more what it had confirmed.
+    pub(super) fn went_back(&mut self, lost: Lost, commands: &mut Vec<Command>) {
+        if self.state.stopped.is_none() {
+            commands.push(Command::Lost(lost));
+        }
+        self.stop(Stop::WentBack, commands);
     }
 
     pub(super) fn stop(&mut self, stop: Stop, commands: &mut Vec<Command>) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Command, Node, Reason, Stop,
+    Command, Lost, Node, Reason, Stop,
     state::{Phase, own_beat},
 };
 use crate::{
@@ -26,8 +26,8 @@ impl Node {
         if known != Some(self.config.incarnation) {
             return self.stop(Stop::Replaced, commands);
         }
-        if self.has_lost_beat(&view) {
-            return self.stop(Stop::WentBack, commands);
+        if let Some(counter) = self.lost_beat(&view) {
+            return self.went_back(Lost::Beat(counter), commands);
         }
         self.observe(view.revision, &view.parts, commands);
         // Who follows the node's image would forget what the engine has lost, and could not have it again.
@@ -36,14 +36,14 @@ impl Node {
         }
     }
 
-    /// Whether an image lacks a beat of this process that an earlier one, or an answer, has shown.
-    fn has_lost_beat(&mut self, view: &View) -> bool {
+    /// The beat of this process that an image lacks, although an earlier one, or an answer, has shown it.
+    fn lost_beat(&mut self, view: &View) -> Option<u64> {
         let counter = own_beat(&self.config, view).map_or(0, |beat| beat.counter);
-        let is_lost = self.state.shown.is_some_and(|(at, shown)| view.revision >= at && counter < shown);
+        let lost = self.state.shown.filter(|(at, shown)| view.revision >= *at && counter < *shown);
         if counter > 0 {
             self.show_beat(view.revision, counter);
         }
-        is_lost
+        lost.map(|(_, shown)| shown)
     }
 
     /// The owners of all partitions at a revision.
@@ -80,7 +80,7 @@ impl Node {
             Some(part) if part.epoch > mine.epoch => self.unload(partition, Reason::Fenced, commands),
             // Its own release, whose answer is still under way.
             Some(part) if part == (Part { held: false, ..mine }) && self.is_releasing(partition) => {}
-            _ => self.stop(Stop::WentBack, commands),
+            _ => self.went_back(Lost::Ownership { partition, mine, shown }, commands),
         }
     }
 }

@@ -415,7 +415,7 @@ impl World {
             Command::Released(_) => {
                 seen.insert("a partition is released");
             }
-            Command::Read(..) => {}
+            Command::Lost(_) | Command::Read(..) => {}
         }
         Ok(())
     }
