@@ -19,8 +19,9 @@ use tokio_rustls::TlsConnector;
 /// What grpc-go asks for within TLS.
 pub const ALPN: &str = "h2";
 
-/// Answers have at most so many bytes. Pages of a load have about 4 MiB, and one more entry.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Answers have at most so many bytes. Pages of a load have about 4 MiB if their keys are as large as those before; one that
+/// is too large is asked for again as a smaller one.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;
 const FRAME_HEADER_BYTES: usize = 5;
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
@@ -55,6 +56,8 @@ pub enum Failure {
     },
     /// An answer that is no valid message.
     Malformed(&'static str),
+    /// An answer with more bytes than are taken: a smaller page has to be asked for.
+    TooLarge(usize),
     /// A version of etcd that rota does not work with.
     Refused(String),
 }
@@ -67,7 +70,7 @@ impl Failure {
             Failure::Status { code, message: _ } => {
                 matches!(*code, code::INVALID_ARGUMENT | code::PERMISSION_DENIED | code::UNAUTHENTICATED)
             }
-            Failure::Connection(_) | Failure::Timeout | Failure::Malformed(_) => false,
+            Failure::Connection(_) | Failure::Timeout | Failure::Malformed(_) | Failure::TooLarge(_) => false,
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for Failure {
             Failure::Timeout => write!(f, "no answer in time"),
             Failure::Status { code, message } => write!(f, "{message} (gRPC status {code})"),
             Failure::Malformed(what) => write!(f, "malformed answer: {what}"),
+            Failure::TooLarge(bytes) => write!(f, "an answer of {bytes} bytes is too large"),
             Failure::Refused(why) => write!(f, "{why}"),
         }
     }
@@ -262,7 +266,7 @@ impl<A: Message + Default> Answers<A> {
             return Err(Failure::Malformed("a compressed message"));
         }
         if len > ANSWER_BYTES_MAX {
-            return Err(Failure::Malformed("a message above 64 MiB"));
+            return Err(Failure::TooLarge(len));
         }
         if self.bytes.len() < FRAME_HEADER_BYTES + len {
             return Ok(None);

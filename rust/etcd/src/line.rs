@@ -221,6 +221,7 @@ impl Line {
 fn is_of_the_member(failure: &Failure) -> bool {
     match failure {
         Failure::Connection(_) | Failure::Timeout | Failure::Malformed(_) | Failure::Refused(_) => true,
+        Failure::TooLarge(_) => false,
         Failure::Status { code, message: _ } => !matches!(*code, code::INVALID_ARGUMENT | code::OUT_OF_RANGE),
     }
 }

@@ -1,6 +1,6 @@
 //! A load of a partition on an engine that may be slow: a page that does not come in time is asked for again, as a smaller one
 //! and with more time, and the pages that are there are kept. A load that began anew whenever a page is late would never
-//! end on an engine that is that slow.
+//! end on an engine that is that slow. A page that is too large is asked for again as a smaller one, too.
 
 use std::time::Duration;
 
@@ -57,18 +57,21 @@ impl Pace {
         self.since = Instant::now();
     }
 
-    /// Whether the failure is a late answer. Errors: it is final, or nothing has come for too long.
+    /// Whether a smaller page has to be asked for: the answer is late or too large. Errors: it is final, or nothing has come
+    /// for too long.
     async fn failed(&mut self, failure: Failure) -> Result<bool, Failure> {
         if failure.is_final() || self.since.elapsed() > PATIENCE {
             return Err(failure);
         }
-        let is_late = failure == Failure::Timeout;
-        if is_late {
-            self.within = (self.within * 2).min(WITHIN_MAX.max(self.least));
-        } else {
-            sleep(PAUSE).await;
+        match failure {
+            Failure::Timeout => self.within = (self.within * 2).min(WITHIN_MAX.max(self.least)),
+            Failure::TooLarge(_) => {}
+            _ => {
+                sleep(PAUSE).await;
+                return Ok(false);
+            }
         }
-        Ok(is_late)
+        Ok(true)
     }
 }
 
@@ -109,7 +112,7 @@ pub async fn load(
     Ok(Answer { revision: loading.revision, content: Content::Contents(Box::new(loading.contents)) })
 }
 
-/// The answer to a transaction, which is asked for fewer keys each time that it is late.
+/// The answer to a transaction, which is asked for fewer keys each time that it is late or too large.
 async fn answered(pages: &impl Pages, pace: &mut Pace, of: impl Fn(i64) -> TxnRequest) -> Result<TxnResponse, Failure> {
     let mut limit = FIRST_KEYS;
     loop {
@@ -141,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        grpc::ANSWER_BYTES_MAX,
         proto::{KeyValue, Op, OpAnswer, ResponseHeader, ResponseOp},
         values::Value,
     };
@@ -160,23 +164,30 @@ mod tests {
         revision: AtomicI64,
         /// Requests that were too slow, and all.
         late: AtomicUsize,
+        /// Requests whose answers were too large.
+        large: AtomicUsize,
         asked: AtomicUsize,
     }
 
     impl Slow {
-        fn new(entries: i64, bytes_per_second: usize) -> Slow {
+        fn new(entries: usize, bytes_per_second: usize) -> Slow {
+            Slow { bytes_per_second, ..Slow::of(&vec![ENTRY_BYTES; entries]) }
+        }
+
+        /// With entries of these sizes, and not slow.
+        fn of(sizes: &[usize]) -> Slow {
             let keys = Keys::new("/rota");
             let mut content = BTreeMap::new();
             let part = Part { epoch: Epoch(4), node: NodeId(1), incarnation: Incarnation(9), held: true };
             content.insert(keys.part(P), part.encode());
-            for at in 0..entries {
-                let bytes = vec![at as u8; ENTRY_BYTES];
+            for (at, bytes) in (0..).zip(sizes) {
+                let bytes = vec![at as u8; *bytes];
                 let entry = Entry { nonce: Nonce(at as u128), epoch: Epoch(4), count: 1, bytes };
                 content.insert(keys.entry(P, at), entry.encode());
             }
-            let (late, asked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let (late, large, asked) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let (compactions, revision) = (AtomicUsize::new(0), AtomicI64::new(50));
-            Slow { keys, content, bytes_per_second, compactions, revision, late, asked }
+            Slow { keys, content, bytes_per_second: 1 << 30, compactions, revision, late, large, asked }
         }
 
         fn page(&self, of: &RangeRequest) -> RangeResponse {
@@ -194,6 +205,10 @@ mod tests {
         /// The answer comes if there is time for its bytes.
         async fn answer<T>(&self, answer: T, bytes: usize, within: Duration) -> Result<T, Failure> {
             self.asked.fetch_add(1, Ordering::Relaxed);
+            if bytes > ANSWER_BYTES_MAX {
+                self.large.fetch_add(1, Ordering::Relaxed);
+                return Err(Failure::TooLarge(bytes));
+            }
             let takes = Duration::from_micros((bytes * 1_000_000 / self.bytes_per_second) as u64);
             sleep(takes.min(within)).await;
             if takes > within {
@@ -263,6 +278,22 @@ mod tests {
         let slow = Slow::new(60, 100 << 20);
         assert_eq!(slow.load().await.expect("it ends").log.entries.len(), 60);
         assert_eq!((slow.late.load(Ordering::Relaxed), slow.asked.load(Ordering::Relaxed)), (0, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_load_whose_pages_are_too_large_asks_for_smaller_ones() {
+        // After pages of small entries the engine is asked for many, and there are large ones.
+        let slow = Slow::of(&[&[1; 100][..], &[1 << 20; 200]].concat());
+        assert_eq!(slow.load().await.expect("it ends").log.end(), Ok(300));
+        let (large, asked) = (slow.large.load(Ordering::Relaxed), slow.asked.load(Ordering::Relaxed));
+        assert!((1..=4).contains(&large), "{large} of {asked} pages were too large");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_has_at_most_eight_times_the_entries_of_the_one_before() {
+        let slow = Slow::of(&[&[100; 8][..], &[900 << 10; 76]].concat());
+        assert_eq!(slow.load().await.expect("it ends").log.end(), Ok(84));
+        assert_eq!(slow.large.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]

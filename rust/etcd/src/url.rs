@@ -99,6 +99,12 @@ impl Config {
         })
     }
 
+    /// For nodes with this TTL: a watch is begun anew long before it makes nodes that live look silent.
+    #[must_use]
+    pub fn with_ttl(self, ttl: Duration) -> Config {
+        Config { stall: self.stall.min(ttl / 2), ..self }
+    }
+
     /// The engine for operators, without user and password.
     pub fn name(&self) -> String {
         let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };

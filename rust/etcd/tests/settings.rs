@@ -1,5 +1,7 @@
 //! URLs and versions.
 
+use std::time::Duration;
+
 use rota_etcd::{Config, version::Version};
 
 #[test]
@@ -25,6 +27,15 @@ fn a_url_says_the_quota_of_an_etcd_that_does_not() {
         assert_eq!((config.quota_bytes, config.keep.is_some()), (8 << 30, keeps), "{url}");
         assert_eq!((config.prefix.as_str(), config.name().as_str()), ("/r", "etcd://h1:2379/r"), "{url}");
     }
+}
+
+#[test]
+fn a_stalled_watch_begins_anew_within_half_a_ttl() {
+    let stall_ms = |ttl_ms| {
+        let config = Config::parse("etcd://h1/r", None).expect("a URL");
+        config.with_ttl(Duration::from_millis(ttl_ms)).stall.as_millis()
+    };
+    assert_eq!([500, 5_000, 6_000, 60_000].map(stall_ms), [250, 2_500, 3_000, 3_000]);
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub const FIRST_KEYS: i64 = 8;
 /// Later pages have about so many bytes; a key has 1 MiB at most.
 const PAGE_BYTES: usize = 4 << 20;
 const PAGE_KEYS: usize = 1_000;
+/// A page has at most so many times the keys of the one before it: small keys say nothing of the size of later ones, and an
+/// answer that is too large comes for nothing.
+const GROWTH: usize = 8;
 
 /// A load that is under way.
 #[derive(Clone, Debug)]
@@ -101,7 +104,8 @@ impl Loading {
         ))
     }
 
-    /// The page did not come in time: it is asked for again, with half as many keys, and so are those after it.
+    /// The page did not come in time, or was too large: it is asked for again, with half as many keys, and those after it
+    /// are half as large.
     pub fn ask_for_less(&mut self, page: KeyRange, request: &RangeRequest) {
         self.page_bytes = (self.page_bytes / 2).max(1);
         self.missing.push((page, (request.limit / 2).max(1)));
@@ -146,7 +150,8 @@ impl Loading {
         }
         if let (true, Some(last)) = (page.more, page.kvs.last()) {
             let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
-            let limit = (self.page_bytes * page.kvs.len() / bytes.max(1)).clamp(1, PAGE_KEYS);
+            let as_large = self.page_bytes * page.kvs.len() / bytes.max(1);
+            let limit = as_large.clamp(1, PAGE_KEYS.min(GROWTH * page.kvs.len()));
             // The first key after the last one.
             let start = [&last.key[..], &[0]].concat().into();
             self.missing.push((KeyRange { start, ..range }, limit as i64));
