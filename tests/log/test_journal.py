@@ -216,7 +216,7 @@ def test_a_journal_is_not_taken_for_a_data_directory(written: Path) -> None:
 
 def test_a_data_directory_is_not_taken_for_a_journal(written: Path, tmp_path: Path) -> None:
     before = files_of(written)
-    with pytest.raises(OSError, match=r"has partitions of `__consumer_offsets`; choose a directory of its own"):
+    with pytest.raises(OSError, match=r"is a data directory, which has `rota.topics`; choose a directory of its own"):
         rota.Server(data=tmp_path / "other", journal=written, settings=SETTINGS)
     assert files_of(written) == before
 

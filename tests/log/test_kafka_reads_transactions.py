@@ -47,7 +47,7 @@ class Told:
     """What a server has told its clients about the transactions in its directory."""
 
     data: Path
-    states: dict[str, rota.Transaction]
+    states: dict[str, rota.transactions.Transaction]
     #: of TOPIC, by producer id and first offset
     aborted: set[tuple[int, int]]
     group_offset: int

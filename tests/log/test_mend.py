@@ -97,7 +97,7 @@ def test_nothing_is_done_beside_a_server_or_where_nothing_of_ours_is(data: Path,
     with rota.Server(data=data, settings=SETTINGS):
         for command in ("recover", "repair"):
             ended = run(command, data)
-            assert (ended.exit_code, "in use by another process" in ended.output) == (1, True)
+            assert (ended.exit_code, "in use by this process" in ended.output) == (1, True)
     kafkas = tmp_path / "kafkas"
     kafkas.mkdir()
     assert run("repair", kafkas).exit_code == 2

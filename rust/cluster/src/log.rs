@@ -236,6 +236,10 @@ impl FencedLog<Vec<LogRecord>> for ClusterLog {
     fn end(&self, partition: i32) -> Result<i64, LogError> {
         Err(LogError::NotOpen { partition })
     }
+
+    fn size_bytes(&self, _partition: i32) -> u64 {
+        0
+    }
 }
 
 #[cfg(test)]

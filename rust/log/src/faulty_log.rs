@@ -354,6 +354,10 @@ impl<B: Clone + 'static> FencedLog<B> for FaultyLog<B> {
     fn end(&self, partition: i32) -> Result<i64, LogError> {
         self.inner.end(partition)
     }
+
+    fn size_bytes(&self, partition: i32) -> u64 {
+        self.inner.size_bytes(partition)
+    }
 }
 
 /// Splitmix64: small, well mixed, the same everywhere.

@@ -117,9 +117,12 @@ pub trait FencedLog<B> {
     /// `UnknownPartition`, `Damaged`.
     fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError>;
 
-    /// Returns the offset after the last durable record of `partition`. Errors: `UnknownPartition`; `NotOpen`: the log does not
-    /// know it.
+    /// Returns the offset after the last durable record of `partition`. Errors: `UnknownPartition`, `Damaged`; `NotOpen`: the
+    /// log does not know it.
     fn end(&self, partition: i32) -> Result<i64, LogError>;
+
+    /// Returns the bytes of the durable records of `partition`; 0 if the log does not know them.
+    fn size_bytes(&self, partition: i32) -> u64;
 }
 
 /// Returns the bytes of keys and values in `records`, which limits such as `message.max.bytes` apply to. Errors:

@@ -52,4 +52,4 @@ pub use records::{RecordView, Records};
 pub use segment_log::{SegmentLog, SegmentStore, encode_append};
 pub use transaction::{BatchKind, EndMarker};
 pub use transaction_index::{AbortedTransaction, TransactionIndex, TransactionalProducer};
-pub use writer::BatchWriter;
+pub use writer::{BatchWriter, Header};

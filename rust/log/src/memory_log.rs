@@ -182,6 +182,12 @@ impl FencedLog<Vec<LogRecord>> for MemoryLog {
     fn end(&self, partition: i32) -> Result<i64, LogError> {
         Ok(self.partition(partition)?.next_offset)
     }
+
+    /// Keys and values only.
+    fn size_bytes(&self, partition: i32) -> u64 {
+        let bytes = |stored: &StoredRecord| stored.record.key.len() + stored.record.value.as_ref().map_or(0, Vec::len);
+        self.partition(partition).map_or(0, |found| found.records.iter().map(bytes).sum::<usize>() as u64)
+    }
 }
 
 #[cfg(test)]

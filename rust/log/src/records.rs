@@ -19,6 +19,20 @@ pub struct RecordView<'a> {
     pub encoded: &'a [u8],
 }
 
+impl<'a> RecordView<'a> {
+    /// Returns the headers: name, and value (`None` is null).
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        let mut rest = self.encoded;
+        // `Records` has read them all before.
+        let skipped = nullable(&mut rest, "key").is_ok() && nullable(&mut rest, "value").is_ok();
+        let count = if skipped && varint(&mut rest).is_some() { self.header_count } else { 0 };
+        (0..count).map_while(move |_| {
+            let name = nullable(&mut rest, "header key").ok()??;
+            Some((name, nullable(&mut rest, "header value").ok()?))
+        })
+    }
+}
+
 /// Iterator over the records of one batch. Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
@@ -33,7 +47,7 @@ impl<'a> Records<'a> {
     }
 
     /// Checks all records: their offset deltas count up from 0, and no bytes remain. Errors: `BadRecord`.
-    pub(crate) fn check_all(mut self) -> Result<(), BatchError> {
+    pub fn check_all(mut self) -> Result<(), BatchError> {
         for expected in 0..self.count {
             let record = self.next().unwrap_or(Err(BatchError::BadRecord { index: expected, field: "length" }))?;
             if u32::try_from(record.offset_delta) != Ok(expected) {

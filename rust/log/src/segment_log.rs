@@ -264,9 +264,7 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
     fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>) {
         let reply = Reply::Completion { to: Arc::clone(to), partition, epoch, operation: Operation::Open };
         match self.partitions.get(&partition) {
-            Some((_, view)) if self.shared.is_read_only => {
-                reply.give(view.refusal().map_or_else(|| Ok(view.next_offset()), Err));
-            }
+            Some(_) if self.shared.is_read_only => reply.give(self.end(partition)),
             Some((handle, _)) => self.shared.send([Message::Do(Command::Open { partition: *handle, epoch }, reply)]),
             None => reply.give(self.end(partition)),
         }
@@ -290,10 +288,14 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
 
     fn end(&self, partition: i32) -> Result<i64, LogError> {
         match self.view(partition) {
-            Some(view) => Ok(view.next_offset()),
+            Some(view) => view.refusal().map_or_else(|| Ok(view.next_offset()), Err),
             None if self.missing.contains(&partition) => Ok(0),
             None => Err(LogError::UnknownPartition { partition }),
         }
+    }
+
+    fn size_bytes(&self, partition: i32) -> u64 {
+        self.view(partition).map_or(0, |view| view.size_bytes())
     }
 }
 

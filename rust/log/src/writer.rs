@@ -4,6 +4,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::batch::{CONTROL, HEADER_BYTES, LEADING_BYTES, TRANSACTIONAL};
 
+/// Name and value of a header; a value that is `None` is null.
+pub type Header = (String, Option<Vec<u8>>);
+
 /// A batch under construction. Offsets count up from `base_offset`.
 #[derive(Clone, Debug)]
 pub struct BatchWriter {
@@ -42,6 +45,17 @@ impl Default for BatchWriter {
 impl BatchWriter {
     /// Adds a record. `timestamp_ms` is wall time.
     pub fn push(&mut self, timestamp_ms: i64, key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.push_with_headers(timestamp_ms, key, value, &[]);
+    }
+
+    /// Adds a record with headers.
+    pub fn push_with_headers(
+        &mut self,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[Header],
+    ) {
         if self.count == 0 {
             self.base_timestamp_ms = timestamp_ms;
         }
@@ -50,11 +64,13 @@ impl BatchWriter {
         body.put_u8(0);
         put_varlong(&mut body, timestamp_ms.wrapping_sub(self.base_timestamp_ms));
         put_varlong(&mut body, i64::from(self.count));
-        for part in [key, value] {
-            put_varlong(&mut body, part.map_or(-1, |bytes| bytes.len() as i64));
-            body.put_slice(part.unwrap_or_default());
+        put_nullable(&mut body, key);
+        put_nullable(&mut body, value);
+        put_varlong(&mut body, headers.len() as i64);
+        for (name, value) in headers {
+            put_nullable(&mut body, Some(name.as_bytes()));
+            put_nullable(&mut body, value.as_deref());
         }
-        put_varlong(&mut body, 0);
         put_varlong(&mut self.records, body.len() as i64);
         self.records.put_slice(&body);
         self.count += 1;
@@ -83,6 +99,12 @@ impl BatchWriter {
         batch.put_slice(&summed);
         batch.freeze()
     }
+}
+
+/// Writes bytes after their length; `None` is -1.
+fn put_nullable(buf: &mut BytesMut, bytes: Option<&[u8]>) {
+    put_varlong(buf, bytes.map_or(-1, |bytes| bytes.len() as i64));
+    buf.put_slice(bytes.unwrap_or_default());
 }
 
 /// Writes zigzag with seven bits per byte. Values of 32 bits become a varint.

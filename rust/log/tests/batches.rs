@@ -260,13 +260,14 @@ proptest! {
                 0_i64..1 << 50,
                 prop::option::of(prop::collection::vec(any::<u8>(), 0..80)),
                 prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
+                prop::collection::vec(("[aä]{0,3}", prop::option::of(prop::collection::vec(any::<u8>(), 0..9))), 0..3),
             ),
             1..20,
         ),
     ) {
         let mut writer = BatchWriter::default();
-        for (timestamp_ms, key, value) in &records {
-            writer.push(*timestamp_ms, key.as_deref(), value.as_deref());
+        for (timestamp_ms, key, value, headers) in &records {
+            writer.push_with_headers(*timestamp_ms, key.as_deref(), value.as_deref(), headers);
         }
         let bytes = writer.finish();
         let (batch, _) = Batch::split(&bytes).unwrap();
@@ -274,7 +275,13 @@ proptest! {
         let read: Vec<_> = batch
             .records_in(&bytes[HEADER_BYTES..])
             .map(Result::unwrap)
-            .map(|r| (batch.timestamp_ms(&r), r.key.map(<[u8]>::to_vec), r.value.map(<[u8]>::to_vec)))
+            .map(|r| {
+                let header = |(name, value): (&[u8], Option<&[u8]>)| {
+                    (String::from_utf8(name.to_vec()).unwrap(), value.map(<[u8]>::to_vec))
+                };
+                let headers: Vec<_> = r.headers().map(header).collect();
+                (batch.timestamp_ms(&r), r.key.map(<[u8]>::to_vec), r.value.map(<[u8]>::to_vec), headers)
+            })
             .collect();
         prop_assert_eq!(read, records);
     }

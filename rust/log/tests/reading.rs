@@ -8,7 +8,7 @@ use std::{
 
 use rota_log::{
     BatchWriter,
-    files::{Access as FileAccess, Entry, File, Files, ForgetfulFiles, Lock},
+    files::{Access as FileAccess, Entry, Fault, File, Files, ForgetfulFiles, Lock},
     store::{Access, Command, Durability, OpenError, PartitionHandle, Store, StoreOptions},
 };
 
@@ -202,4 +202,49 @@ fn a_checkpoint_and_a_compaction_at_any_moment_of_a_read_do_no_harm() {
         }
         assert!(moments > 5, "{moments}");
     }
+}
+
+#[test]
+fn batches_that_were_taken_back_are_not_looked_for() {
+    let files = ForgetfulFiles::new(4_096);
+    let options = StoreOptions { segment_bytes: 1 << 20, ..options(Durability::Fsync, Access::Own) };
+    let (mut store, _) = Store::open(Arc::new(files.clone()), Path::new(""), options).unwrap();
+    let create = Command::Create { topic: "t".to_owned(), partition: 0, topic_id: 9 };
+    let partition = PartitionHandle(store.pass(vec![create]).remove(0).unwrap() as u32);
+    let open = |epoch| Command::Open { partition, epoch };
+    let append = |epoch, bytes| {
+        let mut writer = BatchWriter::default();
+        writer.push(1_000, None, Some(&vec![7; bytes]));
+        Command::Append { partition, epoch, batch: writer.finish().to_vec() }
+    };
+    assert_eq!(store.pass(vec![open(1), append(1, 10)]), [Ok(0), Ok(0)]);
+    // Three writes, since epochs begin between them. The last one finds the disk full.
+    files.fail_at(files.operations() + 2, Fault::NoSpace(1));
+    let failed = store.pass(vec![append(1, 70_000), open(2), append(2, 70_000), open(3), append(3, 70_000)]);
+    assert!(failed.iter().all(Result::is_err), "{failed:?}");
+    for offset in 1..4 {
+        assert_eq!(store.pass(vec![append(1, 10)]), [Ok(offset)]);
+    }
+    let view = store.view(partition).unwrap();
+    for from in 0..4 {
+        let slice = view.read_slice(from, 1).unwrap();
+        assert_eq!((slice.batches().count(), slice.next_offset), (1, from + 1));
+    }
+}
+
+#[test]
+fn damage_is_the_error_of_the_reads_that_meet_it() {
+    let files = ForgetfulFiles::new(64);
+    let mut writer = written(&files, Durability::Fsync);
+    writer.append(3);
+    let view = writer.store.view(writer.partition).unwrap();
+    let segment = Path::new("__consumer_offsets-0/00000000000000000000.log");
+    let size = view.read_within(1, 1, true).unwrap().bytes.len();
+    files.damage(segment, |bytes| bytes[size + 30] ^= 1).unwrap();
+    let read = |from| view.read_within(from, 1_000, true).map(|slice| slice.next_offset).ok();
+    assert_eq!([0, 1, 2, 3].map(read), [Some(1), None, Some(3), Some(3)], "what is before it is returned");
+    assert!(view.refusal().is_none() && view.failure().is_some());
+    // A coordinator needs all of its records.
+    view.read_slice(1, 1_000).unwrap_err();
+    assert_eq!(read(2), None);
 }

@@ -566,3 +566,80 @@ fn a_byte_that_changed_anywhere_is_never_taken_for_a_record_and_never_ends_in_a_
     }
     assert!(refused > 100 && served > 100 && directories > 100, "{refused} {served} {directories}");
 }
+
+#[test]
+fn a_start_after_a_run_that_did_not_sync_begins_a_new_epoch_durably() {
+    let opened = |files: &ForgetfulFiles| {
+        let options = StoreOptions { raises_epochs: true, compacted_topics: Vec::new(), ..options(Durability::Os) };
+        open_as(files, options).unwrap().0
+    };
+    let epochs = |store: &Store| store.partitions().remove(0).epochs;
+    let appended = |store: &mut Store, epoch, count| {
+        let partition = store.handle(TOPIC, 0).unwrap();
+        store.pass(vec![Command::Open { partition, epoch }]).remove(0).unwrap();
+        for n in 0..count {
+            store.pass(vec![Command::Append { partition, epoch, batch: batch(n) }]).remove(0).unwrap();
+        }
+    };
+    let files = ForgetfulFiles::new(64);
+    let mut store = opened(&files);
+    store.pass(vec![Command::Create { topic: TOPIC.to_owned(), partition: 0, topic_id: 9 }]).remove(0).unwrap();
+    appended(&mut store, 0, 5);
+    store.checkpoint().unwrap();
+    appended(&mut store, 0, 5);
+    let files = files.after_crash(Survival::Nothing);
+    let mut store = opened(&files);
+    assert_eq!(epochs(&store), [(0, 0), (1, 5)]);
+    appended(&mut store, 1, 3);
+    let files = files.after_crash(Survival::Nothing);
+    assert_eq!(epochs(&opened(&files)), [(0, 0), (2, 5)], "what was read in epoch 1 is gone");
+    let files = files.after_crash(Survival::Nothing);
+    assert_eq!(epochs(&opened(&files)), [(0, 0), (3, 5)]);
+    // After the end of a process the records are there.
+    let files = files.after_crash(Survival::Nothing);
+    appended(&mut opened(&files), 4, 2);
+    let files = files.after_crash(Survival::Everything);
+    assert_eq!(epochs(&opened(&files)), [(0, 0), (4, 5), (5, 7)]);
+}
+
+/// Drops all records of partition 0, and appends one more.
+fn drop_all(store: &mut Store, end_offset: i64) {
+    let partition = store.handle(TOPIC, 0).unwrap();
+    let roll = Command::Roll { partition, end_offset };
+    let _may_fail = store.pass(vec![roll.clone(), roll]);
+    while let Some(mut task) = store.next_task(0) {
+        let done = task.run();
+        store.finish(task, done);
+    }
+    let trim = Command::Trim { partition, limit_bytes: u64::MAX, below: end_offset };
+    let append = Command::Append { partition, epoch: 1, batch: batch(9) };
+    let _may_fail = (store.pass(vec![trim]), store.pass(vec![append]));
+}
+
+#[test]
+fn a_crash_while_all_records_of_a_partition_go_leaves_no_damage() {
+    let power_failures = [Survival::Nothing, Survival::Some(1), Survival::Some(2)];
+    let cases = power_failures.map(|survival| (Durability::Fsync, survival)).into_iter();
+    let ends = [Durability::Fsync, Durability::Os].map(|durability| (durability, Survival::Everything));
+    for (durability, survival) in cases.chain(ends) {
+        for at in 0.. {
+            let files = ForgetfulFiles::new(64);
+            let mut store = filled(&files, durability, 5);
+            files.fail_at(files.operations() + at, Fault::Crash);
+            drop_all(&mut store, 5);
+            let (store, report) = open(&files.after_crash(survival), durability);
+            assert_eq!(report.damage, [], "{durability:?} {survival:?} {at}");
+            let view = store.view(store.handle(TOPIC, 0).unwrap()).unwrap();
+            let (first, next) = (view.first_offset(), view.next_offset());
+            assert!(
+                [0, 5].contains(&first) && [5, 6].contains(&next),
+                "{durability:?} {survival:?} {at}: {first} {next}"
+            );
+            if !files.has_crashed() {
+                // What was removed may be there again after a power failure.
+                assert!((first, next) == (5, 6) || survival != Survival::Everything, "{first} {next}");
+                break;
+            }
+        }
+    }
+}

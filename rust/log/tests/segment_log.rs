@@ -454,4 +454,6 @@ fn messages_without_timestamps_age_by_the_time_of_their_file() {
     set_modified(1, 20);
     let older_than = [9_999, 10_001, 20_000, 20_001].map(|oldest_ms| info.view.older_than(oldest_ms).unwrap());
     assert_eq!(older_than, [0, 1, 1, 2]);
+    set_modified(2, 30);
+    assert_eq!([30_000, 30_001].map(|oldest_ms| info.view.older_than(oldest_ms).unwrap()), [2, 3]);
 }

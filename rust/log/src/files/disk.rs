@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Access, Entry, File, Files, Lock, platform};
+use super::{Access, Entry, File, Files, Lock, LockedHere, platform};
 
 /// The files that this process has locked. Closing any descriptor of a file releases the lock that a process has for
 /// Kafka, so a second attempt must not open it.
@@ -24,9 +24,24 @@ impl Locked {
         let path = fs::canonicalize(dir)?.join(path.file_name().unwrap_or_default());
         let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
         if !locked.insert(path.clone()) {
-            return Err(io::ErrorKind::WouldBlock.into());
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, LockedHere));
         }
         Ok(Locked(path))
+    }
+}
+
+/// A locked file.
+struct Held {
+    file: fs::File,
+    process_id: u32,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A copy of this process has the descriptor, too, and closing this one leaves its lock. The copy does not unlock.
+        if std::process::id() == self.process_id {
+            let _closed = self.file.unlock();
+        }
     }
 }
 
@@ -93,7 +108,7 @@ impl Files for DiskFiles {
         }
         platform::lock_as_kafka(&file)?;
         // Closed in this order.
-        Ok(Box::new((file, locked)))
+        Ok(Box::new((Held { file, process_id: std::process::id() }, locked)))
     }
 }
 

@@ -34,6 +34,18 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
+/// Why a file cannot be locked, inside an error of the kind `WouldBlock`: this process has locked it already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockedHere;
+
+impl fmt::Display for LockedHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this process has locked the file already")
+    }
+}
+
+impl std::error::Error for LockedHere {}
+
 /// A lock that is held until it is dropped.
 pub type Lock = Box<dyn Any + Send>;
 

@@ -101,7 +101,8 @@ impl Store {
         if self.in_task || self.stopped.is_some() || self.options.access.is_read_only() {
             return None;
         }
-        let task = if self.wal.size_bytes().max(self.unsynced_bytes) >= self.options.wal_bytes {
+        let is_full = self.wal.size_bytes().max(self.unsynced_bytes) >= self.options.wal_bytes;
+        let task = if is_full || self.checkpoint_due {
             self.begin_checkpoint().ok().map(Task::Checkpoint)
         } else {
             self.begin_compaction(now_ms).map(|task| Task::Compaction(Box::new(task)))
@@ -150,6 +151,7 @@ impl Store {
         let wal = Wal::create(files.as_ref(), &self.dir, number, sequence, has_data, reserve_bytes)?;
         let old = std::mem::replace(&mut self.wal, wal);
         self.unsynced_bytes = 0;
+        self.checkpoint_due = false;
         let mut steps = VecDeque::new();
         let mut checkpoint = Checkpoint { wal_number: number, partitions: Vec::new() };
         let mut bases = Vec::new();

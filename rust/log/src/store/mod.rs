@@ -50,6 +50,7 @@ pub use side_files::SideFile;
 pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice, records_in_place};
 
 use partition::Partition;
+use segment::{Segment, Walk};
 use wal::Wal;
 
 /// When an append counts as durable.
@@ -104,6 +105,10 @@ pub struct StoreOptions {
     pub cluster_id: String,
     /// How the directory is opened.
     pub access: Access,
+    /// Whether a start after a run with [`Durability::Os`] begins a new epoch in each partition outside of
+    /// `compacted_topics`. A power failure may have taken records, whose offsets are given again: readers that were beyond
+    /// them see it by the epoch, as in Kafka, where each new leader has its own.
+    pub raises_epochs: bool,
     /// Topics that keep the newest record of each key.
     pub compacted_topics: Vec<String>,
     /// Time that a tombstone stays after the first compaction that reads it, in milliseconds.
@@ -124,6 +129,7 @@ impl Default for StoreOptions {
             wal_reserve_bytes: 1 << 20,
             cluster_id: "rota".to_owned(),
             access: Access::Own,
+            raises_epochs: false,
             compacted_topics: vec!["__consumer_offsets".to_owned()],
             delete_retention_ms: 86_400_000,
             compaction_keys_max: 2_000_000,
@@ -147,6 +153,8 @@ pub struct Store {
     syncs: Histogram,
     /// Bytes written to segments since the last checkpoint, if that differs from the write-ahead file's size.
     unsynced_bytes: u64,
+    /// Whether segments can go after a checkpoint, however little was written.
+    checkpoint_due: bool,
     /// Remaining directories of deleted partitions.
     leftovers: Vec<PathBuf>,
     stopped: Option<Arc<str>>,
@@ -251,6 +259,34 @@ impl Store {
         handle
     }
 
+    fn names_changed_nowhere(&self) -> bool {
+        let changed =
+            self.partitions.iter().flatten().any(|partition| partition.names_changed || partition.epochs_changed);
+        !changed && !self.names_changed && self.partitions.iter().flatten().all(|partition| partition.dirty.is_empty())
+    }
+
+    /// Begins a new epoch in partitions of topics that are not compacted, if the options say so. The caller makes that
+    /// durable. Returns whether there are any.
+    fn raise_epochs(&mut self) -> bool {
+        if !self.options.raises_epochs {
+            return false;
+        }
+        let compacted = &self.options.compacted_topics;
+        let of_topics = self
+            .partitions
+            .iter_mut()
+            .flatten()
+            .filter(|partition| partition.refused.is_none() && !compacted.contains(&partition.topic));
+        let mut is_raised = false;
+        for partition in of_topics {
+            // A power failure may have taken what says which ones there were.
+            let epoch = partition.epoch().or_else(|| newest_epoch(&partition.segments)).unwrap_or(0);
+            partition.begin_epoch(epoch.saturating_add(1), partition.next_offset);
+            is_raised = true;
+        }
+        is_raised
+    }
+
     /// Removes the files of a partition whose deletion is durable. Remaining files must be removed before the next
     /// checkpoint, which drops the deletion from the write-ahead file.
     fn remove_files(&mut self, handle: PartitionHandle) {
@@ -275,6 +311,16 @@ impl Store {
         self.names.remove(&(partition.topic.clone(), partition.number));
         Some(partition)
     }
+}
+
+/// Returns the epoch of the last batch; `None` if there is none.
+fn newest_epoch(segments: &[Arc<Segment>]) -> Option<i32> {
+    let newest = segments.iter().rfind(|segment| segment.readable_bytes() > 0)?;
+    let (mut walk, mut epoch) = (Walk::new(newest, 0, newest.readable_bytes()), None);
+    while let Ok(Some((_, batch))) = walk.next(false) {
+        epoch = Some(batch.header().leader_epoch.max(0));
+    }
+    epoch
 }
 
 /// Removes a partition's directory.

@@ -139,7 +139,7 @@ impl Opening {
         } else {
             let locked = files.lock(&dir.join(LOCK));
             let locked = locked.map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock => OpenError::Locked { dir: dir.to_owned() },
+                io::ErrorKind::WouldBlock => OpenError::locked(dir, &error),
                 _ => io(error),
             })?;
             // The process that held it until now may have changed the directory since.
@@ -161,6 +161,7 @@ impl Opening {
             names_changed: false,
             syncs: Histogram::default(),
             unsynced_bytes: 0,
+            checkpoint_due: false,
             leftovers: Vec::new(),
             stopped: None,
             failing: Vec::new(),
@@ -236,7 +237,9 @@ impl Opening {
         let is_clean =
             is_known && frames == 0 && self.report == Report::default() && self.store.names_changed_nowhere();
         self.report.was_clean = is_clean || (self.origin == Origin::New && frames == 0);
-        self.begin_wal(&wals, is_clean, &needed).map_err(&io)?;
+        // The last run may have lost records that it had acknowledged and shown.
+        let is_raised = !wals.is_empty() && !has_data && !salvages && self.store.raise_epochs();
+        self.begin_wal(&wals, is_clean && !is_raised, &needed).map_err(&io)?;
         if let Some(reason) = &self.store.stopped {
             return Err(io(io::Error::other(reason.to_string())));
         }
@@ -687,13 +690,5 @@ impl Opening {
             }
         }
         Ok(())
-    }
-}
-
-impl Store {
-    fn names_changed_nowhere(&self) -> bool {
-        let changed =
-            self.partitions.iter().flatten().any(|partition| partition.names_changed || partition.epochs_changed);
-        !changed && !self.names_changed && self.partitions.iter().flatten().all(|partition| partition.dirty.is_empty())
     }
 }

@@ -1,17 +1,23 @@
 //! Results of opening a data directory.
 
-use std::{fmt, io, path::PathBuf};
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+};
 
 use super::{layout::META_PROPERTIES, pass::advice};
-use crate::Damage;
+use crate::{Damage, files::LockedHere};
 
 /// Why a data directory cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process uses it.
+    /// It is in use.
     Locked {
         /// The directory.
         dir: PathBuf,
+        /// Whether this process uses it; otherwise another one does.
+        is_here: bool,
     },
     /// It has files, but neither rota nor Kafka created it.
     Strange {
@@ -53,11 +59,24 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Returns the error for a directory whose lock file could not be locked.
+    pub fn locked(dir: &Path, error: &io::Error) -> OpenError {
+        OpenError::Locked {
+            dir: dir.to_owned(),
+            is_here: error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<LockedHere>),
+        }
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Locked { dir } => {
+            OpenError::Locked { dir, is_here: false } => {
                 write!(f, "`{}` is in use by another process; stop that one or choose another directory", dir.display())
+            }
+            OpenError::Locked { dir, is_here: true } => {
+                write!(f, "`{}` is in use by this process; stop its server or choose another directory", dir.display())
             }
             OpenError::Strange { dir } => write!(
                 f,

@@ -159,7 +159,10 @@ impl Partition {
         let undone = self.segments.split_off(undo.segments);
         let removed = undone.iter().try_for_each(|segment| files.remove(&segment.path));
         let truncated = self.segments.last().map_or(Ok(()), |active| active.file.truncate(undo.active_bytes));
-        self.segments.last().inspect(|active| active.forget_times());
+        if let Some(active) = self.segments.last() {
+            active.forget_times();
+            active.forget_from(undo.active_bytes);
+        }
         self.dirty.retain(|segment| !undone.iter().any(|gone| Arc::ptr_eq(gone, segment)));
         (self.next_offset, self.active_bytes) = (undo.next_offset, undo.active_bytes);
         (self.epochs, self.epochs_changed) = (undo.epochs, undo.epochs_changed);

@@ -71,6 +71,14 @@ pub enum Command {
         /// The partition.
         partition: PartitionHandle,
     },
+    /// Begins a segment if the next offset is `end_offset`, unless the newest one has no records: then a `Trim` may drop all
+    /// records. A checkpoint follows, which it waits for. Outcome: the next offset.
+    Roll {
+        /// The partition.
+        partition: PartitionHandle,
+        /// The expected next offset.
+        end_offset: i64,
+    },
     /// Drops the oldest whole segments as long as at least `limit_bytes` remain, and those whose offsets are all below
     /// `below`. Outcome: the first offset.
     Trim {
@@ -108,6 +116,8 @@ struct Pass {
     replacements: Vec<(usize, PartitionHandle, Command)>,
     /// Trims (command index, partition, size, offset), executed after the rest is durable.
     trims: Vec<(usize, PartitionHandle, u64, i64)>,
+    /// Whether a segment was begun so that those before it can go.
+    rolled: bool,
     /// Files beside segments (command index, partition, files), written after the rest is durable.
     beside: Vec<(usize, PartitionHandle, Vec<SideFile>)>,
 }
@@ -169,6 +179,7 @@ impl Store {
             deleted: Vec::new(),
             replacements: Vec::new(),
             trims: Vec::new(),
+            rolled: false,
             beside: Vec::new(),
         };
         let mut by_partition: Vec<(PartitionHandle, usize, Command)> = Vec::with_capacity(commands.len());
@@ -188,6 +199,7 @@ impl Store {
                 | Command::AppendAt { partition, .. }
                 | Command::Open { partition, .. }
                 | Command::Delete { partition }
+                | Command::Roll { partition, .. }
                 | Command::Trim { partition, .. }
                 | Command::WriteBeside { partition, .. } => by_partition.push((partition, at, command)),
             }
@@ -385,6 +397,7 @@ impl Store {
     }
 
     fn publish(&mut self, pass: &mut Pass) {
+        self.checkpoint_due |= pass.rolled;
         for (handle, undo) in pass.touched.drain(..) {
             if let Some(partition) = &mut self.partitions[handle.0 as usize] {
                 partition.publish();
@@ -540,6 +553,7 @@ impl Stage<'_> {
                 self.pass.delete(self.handle);
                 Ok(Ok(0))
             }
+            Command::Roll { end_offset, .. } => self.roll(*end_offset).map(Ok),
             Command::Trim { limit_bytes, below, .. } => {
                 self.pass.trims.push((at, self.handle, *limit_bytes, *below));
                 Ok(Ok(0))
@@ -566,6 +580,15 @@ impl Stage<'_> {
         }
         self.partition.is_open = true;
         Ok(Ok(next_offset))
+    }
+
+    fn roll(&mut self, end_offset: i64) -> io::Result<i64> {
+        self.end_run()?;
+        if self.partition.next_offset == end_offset && self.partition.active_bytes > 0 {
+            self.partition.roll(self.files, self.is_declared)?;
+            self.pass.rolled = true;
+        }
+        Ok(self.partition.next_offset)
     }
 
     /// Returns the next offset, including batches of the run.
@@ -645,6 +668,12 @@ fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes:
     let first_offset = partition.segments.first().map_or(partition.next_offset, |first| first.base_offset);
     if !gone.is_empty() {
         side_files::remove_below(&partition.dir, files, &gone, first_offset);
+        // As in Kafka, of the epochs that began before the first offset the last one is kept.
+        let begun = partition.epochs.partition_point(|(_, start)| *start <= first_offset);
+        if begun > 1 {
+            partition.epochs.drain(..begun - 1);
+            partition.epochs_changed = true;
+        }
     }
     first_offset
 }

@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -32,8 +32,8 @@ pub struct Segment {
     readable_bytes: AtomicU64,
     /// (offset, position) of batches, ascending.
     index: Mutex<Vec<(i64, u64)>>,
-    /// Computed on first use.
-    newest_ms: OnceLock<i64>,
+    /// The greatest timestamp of the batches before a position, which were read for it; -1 if none has one.
+    read_ms: Mutex<(u64, i64)>,
     /// The greatest timestamp of all batches, counted while they are written; `NOT_COUNTED` unless that began with the first.
     counted_ms: AtomicI64,
 }
@@ -51,7 +51,7 @@ impl Segment {
             file,
             readable_bytes,
             index: Mutex::new(vec![(base_offset, 0)]),
-            newest_ms: OnceLock::new(),
+            read_ms: Mutex::new((0, -1)),
             counted_ms: AtomicI64::new(NOT_COUNTED),
         }
     }
@@ -74,10 +74,15 @@ impl Segment {
         self.counted_ms.store(NOT_COUNTED, Ordering::Release);
     }
 
-    /// Returns the newest timestamp of a finished segment, if it is known without a read; -1 if no batch has one.
+    /// Returns the newest timestamp of the durable batches, if it is known without a read; -1 if no batch has one. Of a
+    /// segment that is written to, it may be that of a batch on its way.
     pub fn known_newest_ms(&self) -> Option<i64> {
         let counted_ms = self.counted_ms.load(Ordering::Acquire);
-        self.newest_ms.get().copied().or((counted_ms != NOT_COUNTED).then_some(counted_ms))
+        if counted_ms != NOT_COUNTED {
+            return Some(counted_ms);
+        }
+        let (read_to, read_ms) = *self.read_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        (read_to == self.readable_bytes()).then_some(read_ms)
     }
 
     /// Returns the bytes that readers may read.
@@ -96,6 +101,12 @@ impl Segment {
         if index.last().is_none_or(|(_, last)| position >= last + INDEX_INTERVAL_BYTES) {
             index.push((offset, position));
         }
+    }
+
+    /// Forgets the batches from `position` on, which are not there after all. Others will get their offsets.
+    pub fn forget_from(&self, position: u64) {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.retain(|(_, at)| *at == 0 || *at < position);
     }
 
     /// Returns the last index entry at or before `offset`, or the first entry.
@@ -122,16 +133,27 @@ impl Segment {
         }
     }
 
-    /// Returns the newest timestamp of a finished segment, -1 if it has none. Reads all of it at most once.
+    /// Returns the newest timestamp of the durable batches, -1 if they have none. Reads each of them at most once.
     pub fn newest_timestamp_ms(&self) -> Result<i64, Damage> {
+        self.newest_up_to(i64::MAX)
+    }
+
+    /// Like `newest_timestamp_ms`, but once it is at least `enough_ms`, later batches do not count.
+    pub fn newest_up_to(&self, enough_ms: i64) -> Result<i64, Damage> {
         if let Some(known) = self.known_newest_ms() {
             return Ok(known);
         }
-        let (mut walk, mut newest_ms) = (Walk::new(self, 0, self.readable_bytes()), -1);
-        while let Some((_, batch)) = walk.next(false)? {
+        let (read_to, mut newest_ms) = *self.read_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut walk = Walk::new(self, read_to, self.readable_bytes());
+        while newest_ms < enough_ms
+            && let Some((_, batch)) = walk.next(false)?
+        {
             newest_ms = newest_ms.max(batch.header().max_timestamp_ms);
         }
-        Ok(*self.newest_ms.get_or_init(|| newest_ms))
+        // Of two readers at once, the one that was ahead counts.
+        let mut read = self.read_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        *read = (*read).max((walk.position, newest_ms));
+        Ok(newest_ms)
     }
 
     /// Returns a `Damage` at `position`.

@@ -11,24 +11,22 @@ use super::{
     view::PartitionView,
 };
 
-fn damaged(damage: Damage) -> LogError {
-    LogError::Damaged(Box::new(damage))
-}
-
 /// Finds a record in a batch.
 type Sought<'s> = &'s mut dyn FnMut(&Batch<'_>, &mut usize) -> Option<TimestampedOffset>;
 
 impl PartitionView {
-    /// Returns the offset before which all records are older than `oldest_ms`, at the precision of finished segments.
-    /// Errors: `Damaged`.
+    /// Returns the offset before which all records are older than `oldest_ms`, at the precision of segments; the end if all
+    /// are. Errors: `Damaged`.
     pub fn older_than(&self, oldest_ms: i64) -> Result<i64, LogError> {
-        let segments = self.segments();
-        for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-            if aged_from_ms(segment).map_err(damaged)? >= oldest_ms {
-                return Ok(segment.base_offset);
+        // First: what is appended from here on is not older.
+        let end_offset = self.next_offset();
+        for segment in self.segments().iter() {
+            let is_empty = segment.readable_bytes() == 0;
+            if is_empty || aged_from_ms(segment, oldest_ms).map_err(|damage| self.damaged(damage))? >= oldest_ms {
+                return Ok(segment.base_offset.min(end_offset));
             }
         }
-        Ok(segments.last().map_or(0, |active| active.base_offset))
+        Ok(end_offset)
     }
 
     /// Finds the first durable record with a timestamp of at least `timestamp_ms`. Subtracts the bytes of batches that it
@@ -46,11 +44,13 @@ impl PartitionView {
         for (at, segment) in segments.iter().enumerate() {
             let end_offset = segments.get(at + 1).map(|next| next.base_offset);
             let is_below = end_offset.is_some_and(|end| end <= first_offset);
-            let newest_ms = if end_offset.is_some() && !is_below { newest_within(segment, bytes_left)? } else { None };
+            let newest_ms =
+                if end_offset.is_some() && !is_below { self.newest_within(segment, bytes_left)? } else { None };
             if is_below || newest_ms.is_some_and(|newest_ms| newest_ms < timestamp_ms) {
                 continue;
             }
-            let found = walk_within(segment, first_offset, bytes_left, &mut find).map_err(damaged)?;
+            let found =
+                walk_within(segment, first_offset, bytes_left, &mut find).map_err(|damage| self.damaged(damage))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -70,10 +70,10 @@ impl PartitionView {
                 break;
             }
             let is_whole = end_offset.is_some() && segment.base_offset >= first_offset;
-            let known_ms = if is_whole { newest_within(segment, bytes_left)? } else { None };
+            let known_ms = if is_whole { self.newest_within(segment, bytes_left)? } else { None };
             let newest_ms = match known_ms {
                 Some(known_ms) => Some(known_ms),
-                None => newest_read(segment, first_offset, bytes_left).map_err(damaged)?,
+                None => newest_read(segment, first_offset, bytes_left).map_err(|damage| self.damaged(damage))?,
             };
             // Of equal ones the first counts.
             if let Some(newest_ms) = newest_ms
@@ -88,32 +88,32 @@ impl PartitionView {
         let Some((newest_ms, segment)) = newest else { return Ok(None) };
         let mut find =
             |batch: &Batch<'_>, bytes_left: &mut usize| find_in_batch(batch, newest_ms, first_offset, bytes_left);
-        walk_within(segment, first_offset, bytes_left, &mut find).map_err(damaged)
+        walk_within(segment, first_offset, bytes_left, &mut find).map_err(|damage| self.damaged(damage))
+    }
+
+    /// Returns the newest timestamp of a finished segment; `None`: it is not known, and reading the segment would take more than
+    /// `bytes_left`.
+    fn newest_within(&self, segment: &Segment, bytes_left: &mut usize) -> Result<Option<i64>, LogError> {
+        if let Some(known_ms) = segment.known_newest_ms() {
+            return Ok(Some(known_ms));
+        }
+        let Some(left) = usize::try_from(segment.readable_bytes()).ok().and_then(|bytes| bytes_left.checked_sub(bytes))
+        else {
+            return Ok(None);
+        };
+        *bytes_left = left;
+        segment.newest_timestamp_ms().map(Some).map_err(|damage| self.damaged(damage))
     }
 }
 
-/// Returns the time by which a finished segment ages: its newest timestamp, or, as in Kafka, when its file was changed last if
-/// no message has a timestamp.
-fn aged_from_ms(segment: &Segment) -> Result<i64, Damage> {
-    let newest_ms = segment.newest_timestamp_ms()?;
+/// Returns the time by which a segment ages, as far as it matters to whether it is before `oldest_ms`: its newest timestamp, or,
+/// as in Kafka, when its file was changed last if no message has a timestamp.
+fn aged_from_ms(segment: &Segment, oldest_ms: i64) -> Result<i64, Damage> {
+    let newest_ms = segment.newest_up_to(oldest_ms)?;
     if newest_ms >= 0 {
         return Ok(newest_ms);
     }
     segment.file.modified_ms().map_err(|error| segment.damage(0, segment.base_offset, error))
-}
-
-/// Returns the newest timestamp of a finished segment; `None`: it is not known, and reading the segment would take more than
-/// `bytes_left`.
-fn newest_within(segment: &Segment, bytes_left: &mut usize) -> Result<Option<i64>, LogError> {
-    if let Some(known_ms) = segment.known_newest_ms() {
-        return Ok(Some(known_ms));
-    }
-    let Some(left) = usize::try_from(segment.readable_bytes()).ok().and_then(|bytes| bytes_left.checked_sub(bytes))
-    else {
-        return Ok(None);
-    };
-    *bytes_left = left;
-    segment.newest_timestamp_ms().map(Some).map_err(damaged)
 }
 
 /// Returns the greatest timestamp of the batches from `first_offset` on that `bytes_left` allows to read.

@@ -33,6 +33,8 @@ pub struct PartitionView {
     /// Below it the files of aborted transactions are complete.
     indexed_below: AtomicI64,
     refusal: RwLock<Option<LogError>>,
+    /// The first damage that a read has met.
+    damage: RwLock<Option<Damage>>,
 }
 
 /// Whole, verified, consecutive batches of a segment.
@@ -71,6 +73,24 @@ impl PartitionView {
     /// Returns why reads are refused; `None` if they are not.
     pub fn refusal(&self) -> Option<LogError> {
         self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns what is wrong: why reads are refused, or the first damage that a read has met and that is still there.
+    pub fn failure(&self) -> Option<LogError> {
+        let first_offset = self.first_offset();
+        let is_there = |damage: &&Damage| damage.offset >= first_offset;
+        let damage = self.damage.read().unwrap_or_else(PoisonError::into_inner);
+        self.refusal()
+            .or_else(|| damage.as_ref().filter(is_there).map(|damage| LogError::Damaged(Box::new(damage.clone()))))
+    }
+
+    /// Notes damage, unless other damage is noted that is still there. Returns its error.
+    pub(super) fn damaged(&self, damage: Damage) -> LogError {
+        let mut noted = self.damage.write().unwrap_or_else(PoisonError::into_inner);
+        if noted.as_ref().is_none_or(|noted| noted.offset < self.first_offset()) {
+            *noted = Some(damage.clone());
+        }
+        LogError::Damaged(Box::new(damage))
     }
 
     /// Returns the smallest offset that a record may have.
@@ -114,14 +134,19 @@ impl PartitionView {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the bytes of the segments.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments().iter().map(|segment| segment.readable_bytes()).sum()
+    }
+
     /// Reads durable batches from the one with offset `from`, or the next one after a gap: about `max_bytes`, but at
     /// least one batch if there is any. Errors: `Damaged`, also for all later reads.
     pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {
-        self.read_within(from, max_bytes, true)
+        self.read_within(from, max_bytes, true).inspect_err(|error| self.refuse(error.clone()))
     }
 
-    /// Like [`PartitionView::read_slice`], but unless `at_least_one`, a first batch above `max_bytes` is neither read nor
-    /// returned.
+    /// Like [`PartitionView::read_slice`], but damage is the error of this read only: what is before and after it can be
+    /// read. Unless `at_least_one`, a first batch above `max_bytes` is neither read nor returned.
     pub fn read_within(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Slice, LogError> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
@@ -139,11 +164,7 @@ impl PartitionView {
             match read_segment(segment, from, limit, (max_bytes, at_least_one)) {
                 Ok(Some(slice)) => return Ok(slice),
                 Ok(None) => {}
-                Err(damage) => {
-                    let error = LogError::Damaged(Box::new(damage));
-                    self.refuse(error.clone());
-                    return Err(error);
-                }
+                Err(damage) => return Err(self.damaged(damage)),
             }
         }
         Ok(none)
@@ -192,7 +213,7 @@ impl PartitionView {
                 let segments = self.segments();
                 let holder = segments.iter().rfind(|segment| segment.base_offset <= from);
                 let damage = holder.expect("a slice comes from a segment").damage(0, from, error);
-                let error = LogError::Damaged(Box::new(damage));
+                let error = self.damaged(damage);
                 self.refuse(error.clone());
                 return Err(error);
             }
@@ -237,28 +258,32 @@ fn read_segment(
     let (mut taken, mut next_offset) = (0, from);
     while taken < bytes.len() {
         let at = position + taken as u64;
-        match Batch::split(&bytes[taken..]) {
-            Ok((batch, _)) => {
-                batch.check_crc().map_err(|error| segment.damage(at, next_offset, error))?;
-                let header = batch.header();
-                let least = if taken == 0 { segment.base_offset } else { next_offset };
-                if taken > 0 && header.last_offset() >= limit {
-                    break; // Published since the limit was read; if not, it is the first one next time.
-                }
-                if header.base_offset < least || header.last_offset() < next_offset || header.last_offset() >= limit {
-                    let reason = format!("a batch of offset {} is there", header.base_offset);
-                    return Err(segment.damage(at, next_offset, reason));
-                }
-                taken += batch.bytes().len();
-                next_offset = batch.header().last_offset().saturating_add(1);
+        let least = if taken == 0 { segment.base_offset } else { next_offset };
+        match next_batch(&bytes[taken..], (least, next_offset, limit)) {
+            Ok(header) => {
+                taken += header.size_bytes();
+                next_offset = header.last_offset().saturating_add(1);
             }
-            Err(BatchError::Truncated { .. }) if taken > 0 => break,
-            Err(error) => return Err(segment.damage(at, next_offset, error)),
+            // It is cut off, was published since the limit was read, or is the error of the next read.
+            Err(_) if taken > 0 => break,
+            Err(reason) => return Err(segment.damage(at, next_offset, reason)),
         }
     }
     segment.note(next_offset, position + taken as u64);
     bytes.truncate(taken);
     Ok(Some(Slice { bytes: bytes.freeze(), next_offset }))
+}
+
+/// Returns the header of the first batch: a whole one, whose offsets are from `least` to below `limit`, and not all below
+/// `next_offset`. Errors: why it is none.
+fn next_batch(bytes: &[u8], (least, next_offset, limit): (i64, i64, i64)) -> Result<BatchHeader, String> {
+    let (batch, _) = Batch::split(bytes).map_err(|error| error.to_string())?;
+    batch.check_crc().map_err(|error| error.to_string())?;
+    let header = *batch.header();
+    if header.base_offset < least || header.last_offset() < next_offset || header.last_offset() >= limit {
+        return Err(format!("a batch of offset {} is there", header.base_offset));
+    }
+    Ok(header)
 }
 
 /// Visits the records and the marker of a batch from offset `from` on. Errors: the batch is malformed.

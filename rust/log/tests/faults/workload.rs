@@ -26,6 +26,7 @@ pub fn options(durability: Durability) -> StoreOptions {
         wal_reserve_bytes: 512,
         cluster_id: "c".to_owned(),
         access: Access::Own,
+        raises_epochs: false,
         compacted_topics: vec![OFFSETS.to_owned()],
         delete_retention_ms: 30,
         compaction_keys_max: 2_000_000,
