@@ -239,6 +239,30 @@ def test_a_commit_of_the_interval_is_repeated_for_a_topic_that_is_not_known(
     assert committed(group.advance(2_000)) == [{0: 5}]
 
 
+def test_commits_of_the_interval_that_keep_failing_come_ever_later() -> None:
+    group = Group("classic")
+    group.reads(10, 5)
+    [commit] = sent(group.advance(1_100), "OffsetCommit")
+    waits_ms: list[int] = []
+    at_ms = 1_100
+    for _ in range(8):
+        failed_at_ms = at_ms
+        assert not group.answers(at_ms, commit, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        while not (again := sent(group.advance(at_ms := at_ms + 1), "OffsetCommit")):
+            pass
+        [commit] = again
+        waits_ms.append(at_ms - failed_at_ms)
+    # Each backoff has a jitter of 20 %.
+    for wait_ms, backoff_ms in zip(waits_ms, [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000], strict=True):
+        assert 0.8 * backoff_ms <= wait_ms <= 1.2 * backoff_ms + 1
+    group.answers(at_ms, commit)
+    # After one that succeeds, the next error waits for the shortest time again.
+    group.reads(at_ms, 6)
+    [commit] = sent(group.advance(at_ms + INTERVAL_MS), "OffsetCommit")
+    group.answers(at_ms + INTERVAL_MS, commit, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert committed(group.advance(at_ms + INTERVAL_MS + 121)) == [{0: 6}]
+
+
 @pytest.mark.parametrize("ends_by", ["the interval", "a close"])
 def test_what_the_commit_of_a_round_did_not_store_is_committed_if_the_member_keeps_it(ends_by: str) -> None:
     group = Group("classic", strategies=["cooperative-sticky"])
@@ -339,7 +363,7 @@ def test_a_partition_that_fails_does_not_hold_up_the_positions_of_others(protoco
     [commit] = sent(effects, "OffsetCommit")
     group.reads(1_305, 8)
     assert not group.answers(1_310, commit, others=deleted)
-    assert committed(group.advance(1_500)) == [{0: 8, 1: 3}], "it does not wait for the interval"
+    assert committed(group.advance(1_600)) == [{0: 8, 1: 3}], "it does not wait for the interval"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -65,6 +65,8 @@ pub(crate) struct Commits {
     /// Consumed positions without a commit.
     consumed: BTreeMap<Partition, Offset>,
     due_ms: u64,
+    /// How many commits of the interval have met a transient error since one succeeded.
+    failures: u32,
 }
 
 impl Commits {
@@ -338,12 +340,14 @@ impl Member {
     }
 
     /// Retries a request after the backoff. A commit of the interval ends instead, and the next one, with the positions
-    /// of then, comes after the backoff.
+    /// of then, comes after the backoff, which grows: a topic that was deleted may stay assigned for hours.
     pub(crate) fn retry_commit(&mut self, request: RequestId, last: Option<ErrorCode>) {
-        let wait_ms = self.spread(u64::from(self.config.retry_backoff_ms));
         let Some(at) = self.position(request) else { return };
+        let is_repeated_later = self.commits.works[at].who == Origin::Clock && !self.commits.works[at].is_stale;
+        let wait_ms = self.backoff_ms(if is_repeated_later { self.commits.failures } else { 0 });
         let work = &mut self.commits.works[at];
-        if work.who == Origin::Clock && !work.is_stale {
+        if is_repeated_later {
+            self.commits.failures += 1;
             self.commits.due_ms = self.commits.due_ms.min(self.now_ms + wait_ms);
             return self.end(at, Err(Failure::CommitFailed));
         }
@@ -476,6 +480,9 @@ impl Member {
     /// still reads then.
     fn end(&mut self, at: usize, result: Result<Vec<(Partition, Option<Offset>)>, Failure>) {
         let work = self.commits.works.remove(at);
+        if work.who == Origin::Clock && result.is_ok() {
+            self.commits.failures = 0;
+        }
         match (work.who, work.what) {
             (Origin::Application(commit), What::Commit(_)) => {
                 if result.is_err() {

@@ -131,9 +131,8 @@ impl Member {
 
     /// Schedules the next heartbeat sooner than an interval, but later with each failure.
     pub(crate) fn beat_failed(&mut self) {
-        let doubled = u64::from(self.config.retry_backoff_ms) << self.heartbeats.failures.min(16);
+        let wait_ms = self.backoff_ms(self.heartbeats.failures);
         self.heartbeats.failures += 1;
-        let wait_ms = self.spread(doubled.min(u64::from(self.config.retry_backoff_max_ms)));
         self.heartbeats.due_ms = self.now_ms + wait_ms;
     }
 }

@@ -314,6 +314,12 @@ impl Member {
         backoff_ms * 4 / 5 + bits % (backoff_ms * 2 / 5 + 1)
     }
 
+    /// Returns the backoff in milliseconds after some failures in a row. It doubles up to `retry_backoff_max_ms`.
+    pub(crate) fn backoff_ms(&mut self, failures: u32) -> u64 {
+        let doubled = u64::from(self.config.retry_backoff_ms) << failures.min(16);
+        self.spread(doubled.min(u64::from(self.config.retry_backoff_max_ms)))
+    }
+
     fn answered(&mut self, request: RequestId, answer: Answer) {
         // The connection was given up, so the answer is too late.
         let Some(pending) = self.pending.remove(&request) else { return };
