@@ -542,14 +542,13 @@ def describe(s: State, name: str) -> tuple[str, Transaction | None]:
 def listed(
     s: State, now_ms: int, states: Collection[str] = (), producer_ids: Collection[int] = (), age_ms: int | None = None
 ) -> tuple[str, list[str]]:
-    """§3.5: the ids that pass every filter; those of open transactions that are older than `age_ms`, if it is given."""
+    """§3.5: the ids that pass every filter; those whose last transaction began over `age_ms` ago, if it is given."""
 
     def passes(t: Transaction) -> bool:
-        is_old = (t.state == ONGOING or t.is_prepared) and (age_ms is None or now_ms - t.start_ms > age_ms)
         return (
             (not states or t.state in states)
             and (not producer_ids or t.producer[0] in producer_ids)
-            and (age_ms is None or is_old)
+            and (age_ms is None or now_ms - t.start_ms > age_ms)
         )
 
     error = phase_error(s)

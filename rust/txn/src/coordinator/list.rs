@@ -3,11 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Coordinator;
-use crate::{
-    error::Error,
-    state::State,
-    transaction::{NO_TIME, Transaction},
-};
+use crate::{error::Error, state::State, transaction::Transaction};
 
 /// The filters of a listing; the default passes everything. A request may name a million producer ids, and each
 /// transaction is compared with them. The host applies a pattern, for which it has the engine.
@@ -17,17 +13,14 @@ pub struct Filter {
     pub states: BTreeSet<State>,
     /// The producer ids to list; empty: all.
     pub producer_ids: BTreeSet<i64>,
-    /// Open transactions that are older; negative: all.
+    /// Those whose last transaction began longer ago than this; `None`: all.
     pub min_age_ms: Option<i64>,
 }
 
 impl Filter {
     fn passes(&self, transaction: &Transaction, now_ms: i64) -> bool {
-        let age = |min_age_ms: i64| {
-            transaction.state.is_open()
-                && transaction.start_ms != NO_TIME
-                && now_ms.saturating_sub(transaction.start_ms) > min_age_ms
-        };
+        // Kafka also lists ids without an open transaction: by the start of their last one, and always without any.
+        let age = |min_age_ms: i64| now_ms.saturating_sub(transaction.start_ms) > min_age_ms;
         (self.states.is_empty() || self.states.contains(&transaction.state))
             && (self.producer_ids.is_empty() || self.producer_ids.contains(&transaction.producer.id))
             && self.min_age_ms.is_none_or(age)

@@ -57,13 +57,14 @@ fn a_listing_passes_every_filter() {
     let request = scene.init(NONE);
     scene.ask(request);
     let producer = scene.producer();
+    let by_age = Filter { min_age_ms: Some(500), ..Filter::default() };
+    assert_eq!(listed(&scene.coordinator, &by_age, 1_000), 1, "an id without a transaction passes");
     scene.ask(add(producer, TransactionVersion::V1, &[("t", 1), ("t", 0)]));
     let all = Filter::default();
     let (by_state, by_producer) = (
         |state| Filter { states: [state].into(), ..Filter::default() },
         |id| Filter { producer_ids: [id].into(), ..Filter::default() },
     );
-    let by_age = Filter { min_age_ms: Some(500), ..Filter::default() };
     let count = |filter: &Filter, now_ms| listed(&scene.coordinator, filter, now_ms);
     assert_eq!(count(&all, 1_000), 1);
     assert_eq!((count(&by_state(State::Ongoing), 1_000), count(&by_state(State::Empty), 1_000)), (1, 0));
