@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -96,27 +97,40 @@ def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "effort"),
+    ("command", "effort", "bounds"),
     [
         (
             ["differential", "--quick", "--seed", "7", "--steps", "60", "--jobs", "3", "--protocol", "consumer"],
             Effort(quick=True, seed=7, steps=60, processes=3, protocol="consumer"),
+            None,
         ),
-        (["exploration", "--states", "90", "--jobs", "3"], Effort(processes=3, states=90)),
-        (["exploration", "--protocol", "consumer", "--jobs", "3"], Effort(processes=3, protocol="consumer")),
+        (
+            ["exploration", "--states", "90", "--jobs", "3"],
+            Effort(processes=3, states=90),
+            exploration.bounds_of(None),
+        ),
+        (
+            ["exploration", "--protocol", "consumer", "--jobs", "3"],
+            Effort(processes=3),
+            exploration.bounds_of("consumer"),
+        ),
     ],
 )
-def test_the_options_reach_the_engine(command: list[str], effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Effort] = []
+def test_the_options_reach_the_engine(
+    command: list[str], effort: Effort, bounds: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Effort, Sequence[str] | None]] = []
 
-    def run(effort: Effort, _progress: Progress, protocol: str | None = None) -> Report:
-        asked.append(effort if protocol is None else replace(effort, protocol=protocol))
+    def run(
+        effort: Effort, _progress: Progress, protocol: str | None = None, names: Sequence[str] | None = None
+    ) -> Report:
+        asked.append((effort if protocol is None else replace(effort, protocol=protocol), names))
         return GOOD
 
     for asked_for in (engine, exploration):
         monkeypatch.setattr(asked_for, "run", run)
     assert runner.invoke(app, ["check", *command]).exit_code == 0
-    assert asked == [effort]
+    assert asked == [(effort, bounds)]
 
 
 def test_an_interruption_ends_with_130_and_prints_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

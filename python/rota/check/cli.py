@@ -222,6 +222,10 @@ def explore(
     protocol: Annotated[
         str | None, typer.Option("--protocol", metavar="NAME", help="classic or consumer only (default: both).")
     ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option("--bounds", metavar="NAME", help="Only these bounds (repeatable; default: all)."),
+    ] = None,
     jobs: Jobs = None,
 ) -> None:
     """Visit every state that the coordinator can reach within small bounds, and check every state and step. A run
@@ -232,11 +236,16 @@ def explore(
       rota check exploration
       rota check exploration --states 5000000 --json
       rota check exploration --protocol consumer
+      rota check exploration --bounds conversion --bounds cooperative
     """
     if protocol is not None and protocol not in exploration.PROTOCOLS:
         fail(MISUSED, f"--protocol is `{protocol}`: give classic or consumer")
+    known = exploration.bounds_of(protocol)
+    for name in bounds or []:
+        if name not in known:
+            fail(MISUSED, f"--bounds is `{name}`: give one of {', '.join(known)}")
     asked = replace(effort(quick, 0, None, jobs), states=states)
-    end([checked("exploration", partial(exploration.run, protocol=protocol), asked, [])], [], as_json)
+    end([checked("exploration", partial(exploration.run, names=bounds or known), asked, [])], [], as_json)
 
 
 @app.command("proofs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rota import _rota
 from rota.check.engines import Effort, Progress, Report
@@ -19,13 +20,20 @@ FIRST_OF_NEWER = "consumers"
 PROTOCOLS = ("classic", "consumer")
 
 
-def run(effort: Effort, progress: Progress, protocol: str | None = None) -> Report:
-    """Explores within the bounds of both PROTOCOLS, or of one. Ends with so many states, or with what does not hold."""
-    began = time.perf_counter()
+def bounds_of(protocol: str | None) -> list[str]:
+    """The names of the bounds of one of PROTOCOLS, or of both."""
     names = _rota.exploration_bounds()
-    newer = names[names.index(FIRST_OF_NEWER) :] if FIRST_OF_NEWER in names else []
-    if protocol is not None:
-        names = [name for name in names if (name in newer) == (protocol == "consumer")]
+    newer = names.index(FIRST_OF_NEWER)
+    return names if protocol is None else names[newer:] if protocol == "consumer" else names[:newer]
+
+
+def run(effort: Effort, progress: Progress, names: Sequence[str] | None = None) -> Report:
+    """Explores within the bounds that are named, or within all. Ends with so many states within each, or with what does
+    not hold.
+    """
+    began = time.perf_counter()
+    names = _rota.exploration_bounds() if names is None else names
+    newer = bounds_of("consumer")
     states_max = effort.states or (STATES_QUICKLY if effort.quick else STATES)
     states = newer_states = transitions = whole = 0
     cells: set[str] = set()

@@ -28,8 +28,12 @@ const GROUP_MEMBERS: usize = 100;
 const TOPIC: &str = "orders";
 const TOPIC_ID: u128 = 1;
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
+/// A timeout that the request does not change.
+const UNCHANGED: i32 = -1;
 /// Rounds of heartbeats in which a group must reach its target. Three are enough: revoke, acknowledge, receive.
 const ROUNDS_MAX: usize = 10;
+/// An assignment interval that does not end.
+const NEVER_MS: i32 = i32::MAX;
 /// Requests between two readings of the clock.
 const BATCH: usize = 64;
 /// An odd multiplier, so that a walk visits every member of an even number once, in distant steps.
@@ -37,8 +41,7 @@ const STRIDE: usize = 0x9e37_79b1;
 
 /// Consumer groups of a hundred members and a hundred partitions each, which have reached their targets.
 pub struct ConsumerCrowd {
-    coordinator: Coordinator,
-    now: Now,
+    stage: ConsumerStage,
     frames: Vec<u8>,
     /// Start and end of each frame, in shuffled order.
     spans: Vec<(usize, usize)>,
@@ -48,8 +51,14 @@ pub struct ConsumerCrowd {
     at: usize,
 }
 
+/// A coordinator with one topic, whose log keeps every append at once.
+pub struct ConsumerStage {
+    coordinator: Coordinator,
+    now: Now,
+}
+
 /// A member while its group is built.
-struct Joining {
+pub struct Joining {
     member_id: String,
     epoch: i32,
     /// The partitions that the coordinator has assigned last.
@@ -113,20 +122,12 @@ impl Sink for Written<'_> {
 impl ConsumerCrowd {
     /// Creates `members` in groups of a hundred.
     pub fn assemble(members: usize) -> Result<ConsumerCrowd, BenchError> {
-        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
-        coordinator.check_itself(SelfCheck::Never);
-        coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
-        let now = Now { mono_ms: 0, wall_ms: 1_700_000_000_000 };
-        let partitions = GROUP_MEMBERS as i32;
-        let topic = TopicMetadata { name: TOPIC.into(), topic_id: TOPIC_ID, partitions, racks: Vec::new() };
-        coordinator.topics_changed(&[topic], now);
-        coordinator.loaded(now, &mut Received::default());
-        let mut crowd =
-            ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new(), kept: Vec::new(), at: 0 };
+        let stage = ConsumerStage::new(GROUP_MEMBERS as i32);
+        let mut crowd = ConsumerCrowd { stage, frames: Vec::new(), spans: Vec::new(), kept: Vec::new(), at: 0 };
         let mut spans = Vec::with_capacity(members);
         while spans.len() < members {
             let group = format!("group-{}", spans.len() / GROUP_MEMBERS);
-            for member in crowd.settled(&group, GROUP_MEMBERS.min(members - spans.len()))? {
+            for member in crowd.stage.settled(&group, GROUP_MEMBERS.min(members - spans.len()))? {
                 let start = crowd.frames.len();
                 // Without its length.
                 let frame = frames::consumer_heartbeat(&group, &member.member_id, member.epoch);
@@ -139,64 +140,6 @@ impl ConsumerCrowd {
         // Each member has sent one heartbeat since its group changed last: the others equal it.
         crowd.pass(&mut BytesMut::new())?;
         Ok(crowd)
-    }
-
-    /// Joins the members of a group, and sends heartbeats until none changes anything.
-    fn settled(&mut self, group: &str, members: usize) -> Result<Vec<Joining>, BenchError> {
-        let mut joining: Vec<Joining> = (0..members)
-            .map(|at| Joining {
-                member_id: format!("{group}-00000000-0000-4000-8000-{at:012x}"),
-                epoch: 0,
-                assigned: Vec::new(),
-                has_changed: true,
-            })
-            .collect();
-        for _ in 0..ROUNDS_MAX {
-            for member in &mut joining {
-                self.ask(group, member)?;
-            }
-            // The target of the members that joined after the first is computed after the interval.
-            self.now.mono_ms += 1_000;
-            self.now.wall_ms += 1_000;
-            let state = self.coordinator.consumer_group(group).map(ConsumerGroup::state);
-            if state == Some(GroupState::Stable) && !joining.iter().any(|member| member.has_changed) {
-                return Ok(joining);
-            }
-        }
-        Err(BenchError(format!("{group} has not reached its target after {ROUNDS_MAX} rounds")))
-    }
-
-    /// Sends a full heartbeat with all that was assigned, which acknowledges it.
-    fn ask(&mut self, group: &str, member: &mut Joining) -> Result<(), BenchError> {
-        let owned = [TopicPartitions { topic_id: TOPIC_ID, partitions: &member.assigned }];
-        let request = ConsumerGroupHeartbeat {
-            version: 1,
-            group_id: group,
-            member_id: &member.member_id,
-            member_epoch: member.epoch,
-            instance_id: None,
-            rack_id: None,
-            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
-            subscribed_topic_names: Some(&[TOPIC]),
-            subscribed_topic_regex: None,
-            server_assignor: None,
-            topic_partitions: Some(if member.assigned.is_empty() { &[] } else { &owned }),
-            client_id: "rota-bench",
-            client_host: "/127.0.0.1",
-        };
-        let mut received = Received::default();
-        let request = Request::ConsumerGroupHeartbeat(request);
-        self.coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut received);
-        while let Some(id) = received.appends.pop() {
-            self.coordinator.appended(id, Ok(0), self.now, &mut received);
-        }
-        if received.error != Some(ErrorCode::None) {
-            return Err(BenchError(format!("a member of {group} was answered {:?}", received.error)));
-        }
-        let assigned = received.assigned.unwrap_or_else(|| member.assigned.clone());
-        member.has_changed = received.epoch != member.epoch || assigned != member.assigned;
-        (member.epoch, member.assigned) = (received.epoch, assigned);
-        Ok(())
     }
 
     /// Sends the heartbeats of all members for about `duration`: epochs only, as between two rebalances.
@@ -220,23 +163,144 @@ impl ConsumerCrowd {
 
     fn batch(&mut self, members: std::ops::Range<usize>, out: &mut BytesMut) -> Result<(), BenchError> {
         out.clear();
-        self.now.mono_ms += 1;
-        self.now.wall_ms += 1;
+        self.stage.pass(1);
+        let ConsumerStage { coordinator, now } = &mut self.stage;
         for ((start, end), (kept, receipt)) in self.spans[members.clone()].iter().zip(&mut self.kept[members]) {
             let frame = &self.frames[*start..*end];
             match receipt {
-                Some(receipt) if kept.is(frame) && self.coordinator.repeat_heartbeat(self.now, receipt) => {
+                Some(receipt) if kept.is(frame) && coordinator.repeat_heartbeat(*now, receipt) => {
                     kept.answer(frame, out);
                 }
                 _ => {
                     let answer_start = out.len();
-                    *receipt = submit(&mut self.coordinator, self.now, frame, out)?;
+                    *receipt = submit(coordinator, *now, frame, out)?;
                     kept.keep(frame, &out[answer_start..]);
                 }
             }
         }
         black_box(out);
         Ok(())
+    }
+}
+
+impl ConsumerStage {
+    /// The topic has this many partitions.
+    pub fn new(partitions: i32) -> ConsumerStage {
+        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+        coordinator.check_itself(SelfCheck::Never);
+        coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
+        let now = Now { mono_ms: 0, wall_ms: 1_700_000_000_000 };
+        let topic = TopicMetadata { name: TOPIC.into(), topic_id: TOPIC_ID, partitions, racks: Vec::new() };
+        coordinator.topics_changed(&[topic], now);
+        coordinator.loaded(now, &mut Received::default());
+        ConsumerStage { coordinator, now }
+    }
+
+    /// Joins the members of a group at one time: the first one computes a target.
+    pub fn joined(&mut self, group: &str, members: usize) -> Result<Vec<Joining>, BenchError> {
+        let mut joining: Vec<Joining> = (0..members).map(|at| Joining::new(group, at)).collect();
+        joining.iter_mut().try_for_each(|member| self.ask(group, member))?;
+        Ok(joining)
+    }
+
+    /// Joins the members of a group, and sends heartbeats until none changes anything.
+    pub fn settled(&mut self, group: &str, members: usize) -> Result<Vec<Joining>, BenchError> {
+        let mut joining = self.joined(group, members)?;
+        for _ in 1..ROUNDS_MAX {
+            // The target of the members that joined after the first is computed after the interval.
+            self.pass(1_000);
+            for member in &mut joining {
+                self.ask(group, member)?;
+            }
+            if self.state(group) == Some(GroupState::Stable) && !joining.iter().any(|member| member.has_changed) {
+                return Ok(joining);
+            }
+        }
+        Err(BenchError(format!("{group} has not reached its target after {ROUNDS_MAX} rounds")))
+    }
+
+    /// The same, and one more member has joined, whose target is never due.
+    pub fn waiting(&mut self, group: &str, members: usize) -> Result<Vec<Joining>, BenchError> {
+        let joining = self.settled(group, members)?;
+        let config = ConsumerConfig { assignment_interval_ms: NEVER_MS, ..self.coordinator.consumer_config().clone() };
+        self.coordinator.configure_consumer_groups(config);
+        self.ask(group, &mut Joining::new(group, members))?;
+        match self.state(group) {
+            Some(GroupState::Assigning) => Ok(joining),
+            state => Err(BenchError(format!("{group} is {state:?}, not Assigning"))),
+        }
+    }
+
+    /// Sends a heartbeat that has only an epoch.
+    pub fn beat(&mut self, group: &str, member: &Joining) -> Result<(), BenchError> {
+        let received = self.submit(ConsumerGroupHeartbeat {
+            rebalance_timeout_ms: UNCHANGED,
+            subscribed_topic_names: None,
+            topic_partitions: None,
+            ..member.full(group, &[])
+        });
+        match received {
+            Received { error: Some(ErrorCode::None), assigned: None, .. } => Ok(()),
+            Received { error, .. } => Err(BenchError(format!("a member of {group} was answered {error:?}"))),
+        }
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, ms: u32) {
+        self.now.mono_ms += u64::from(ms);
+        self.now.wall_ms += i64::from(ms);
+    }
+
+    fn state(&self, group: &str) -> Option<GroupState> {
+        self.coordinator.consumer_group(group).map(ConsumerGroup::state)
+    }
+
+    /// Sends a full heartbeat with all that was assigned, which acknowledges it.
+    fn ask(&mut self, group: &str, member: &mut Joining) -> Result<(), BenchError> {
+        let owned = [TopicPartitions { topic_id: TOPIC_ID, partitions: &member.assigned }];
+        let received = self.submit(member.full(group, if member.assigned.is_empty() { &[] } else { &owned }));
+        if received.error != Some(ErrorCode::None) {
+            return Err(BenchError(format!("a member of {group} was answered {:?}", received.error)));
+        }
+        let assigned = received.assigned.unwrap_or_else(|| member.assigned.clone());
+        member.has_changed = received.epoch != member.epoch || assigned != member.assigned;
+        (member.epoch, member.assigned) = (received.epoch, assigned);
+        Ok(())
+    }
+
+    fn submit(&mut self, request: ConsumerGroupHeartbeat<'_>) -> Received {
+        let mut received = Received::default();
+        let request = Request::ConsumerGroupHeartbeat(request);
+        self.coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut received);
+        while let Some(id) = received.appends.pop() {
+            self.coordinator.appended(id, Ok(0), self.now, &mut received);
+        }
+        received
+    }
+}
+
+impl Joining {
+    fn new(group: &str, at: usize) -> Joining {
+        let member_id = format!("{group}-00000000-0000-4000-8000-{at:012x}");
+        Joining { member_id, epoch: 0, assigned: Vec::new(), has_changed: true }
+    }
+
+    fn full<'a>(&'a self, group: &'a str, owned: &'a [TopicPartitions<'a>]) -> ConsumerGroupHeartbeat<'a> {
+        ConsumerGroupHeartbeat {
+            version: 1,
+            group_id: group,
+            member_id: &self.member_id,
+            member_epoch: self.epoch,
+            instance_id: None,
+            rack_id: None,
+            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
+            subscribed_topic_names: Some(&[TOPIC]),
+            subscribed_topic_regex: None,
+            server_assignor: None,
+            topic_partitions: Some(owned),
+            client_id: "rota-bench",
+            client_host: "/127.0.0.1",
+        }
     }
 }
 
@@ -267,7 +331,7 @@ mod tests {
     #[test]
     fn members_of_all_groups_reach_their_targets_and_then_write_nothing() {
         let mut crowd = ConsumerCrowd::assemble(250).expect("groups of 100, 100 and 50");
-        assert_eq!(crowd.coordinator.consumer_state_counts()[GroupState::Stable as usize], 3);
+        assert_eq!(crowd.stage.coordinator.consumer_state_counts()[GroupState::Stable as usize], 3);
         let mut out = BytesMut::new();
         assert_eq!(crowd.pass(&mut out).expect("heartbeats"), 250);
         let first = out.split();

@@ -257,7 +257,7 @@ impl Coordinator {
         match tombstone {
             Record::Offset { group_id, topic, partition, value: None } => {
                 let group = &self.groups[self.find_group(group_id)?];
-                let value = group.offsets.get(topic)?.get(partition)?.clone();
+                let value = group.offsets.get(topic, *partition)?.to_value();
                 let (group_id, topic) = (Arc::clone(group_id), Arc::clone(topic));
                 Some(Record::Offset { group_id, topic, partition: *partition, value: Some(value) })
             }

@@ -15,8 +15,13 @@ use crate::{
 
 type Check = fn(&ConsumerGroup) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 4] =
-    [("C1", one_owner), ("C3", epochs_in_order), ("C6", pending_where_unrevoked), ("C10", instances_mirror)];
+const CHECKS: [(&str, Check); 5] = [
+    ("C1", one_owner),
+    ("C3", epochs_in_order),
+    ("C6", pending_where_unrevoked),
+    ("C10", instances_mirror),
+    ("S21", counts_of_members),
+];
 
 impl Coordinator {
     /// Checks every consumer group.
@@ -103,6 +108,10 @@ fn instances_mirror(group: &ConsumerGroup) -> Result<(), String> {
     named.sort_unstable();
     let mapped = group.instances().iter().map(|(instance, id)| (&**instance, &**id));
     if mapped.eq(named) { Ok(()) } else { Err("the table of instances differs from the members".to_owned()) }
+}
+
+fn counts_of_members(group: &ConsumerGroup) -> Result<(), String> {
+    if group.counts_are_right() { Ok(()) } else { Err("what it counts of its members differs from a scan".to_owned()) }
 }
 
 #[cfg(test)]

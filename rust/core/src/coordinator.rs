@@ -198,7 +198,7 @@ impl Coordinator {
     /// Counts the durable offsets of all groups.
     pub fn offset_count(&self) -> usize {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);
-        groups.flat_map(|group| group.offsets.values()).map(BTreeMap::len).sum()
+        groups.map(|group| group.offsets.count()).sum()
     }
 
     /// Counts the members of all groups.

@@ -17,6 +17,7 @@ use crate::{
     request::{DeleteGroup, Entropy, OffsetDelete, OffsetDeleteTopic, Ticket},
     response::{Answer, DeleteAnswer, OffsetDeleteAnswer, OffsetDeletedTopic},
     states::State,
+    stored_offsets::StoredOffsets,
 };
 
 impl Coordinator {
@@ -92,8 +93,8 @@ impl Coordinator {
         let stored = self.find_group(group_id).map(|handle| &self.groups[handle].offsets);
         let mut places: BTreeSet<_> = stored
             .into_iter()
-            .flat_map(|topics| topics.iter())
-            .flat_map(|(topic, partitions)| partitions.keys().map(|partition| (Arc::clone(topic), *partition)))
+            .flat_map(StoredOffsets::iter)
+            .map(|(topic, partition, _)| (Arc::clone(topic), partition))
             .collect();
         for record in self.appends.values().flat_map(|append| &append.records) {
             if let Record::Offset { group_id: of, topic, partition, .. } = record

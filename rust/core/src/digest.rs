@@ -83,7 +83,7 @@ impl Coordinator {
             pending: group.pending.len(),
             awaiting_join: group.awaiting_join,
             owing_sync: group.owing_sync,
-            topics_with_offsets: group.offsets.len(),
+            topics_with_offsets: group.offsets.topic_count(),
             timers: self.timers(group).collect(),
             creating: group.creating.map(number),
             assigning: group.assigning.as_ref().map(|assigning| assigning.append_id.0),

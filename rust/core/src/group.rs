@@ -18,6 +18,7 @@ use crate::{
     request::{Now, Protocol, Ticket},
     slots::{Handle, Slots},
     states::State,
+    stored_offsets::StoredOffsets,
 };
 
 /// Identifies a member.
@@ -281,7 +282,7 @@ pub struct Group {
     /// Topics that members subscribe to; `None` if unknown.
     pub subscribed_topics: Option<BTreeSet<Arc<str>>>,
     /// Durable offsets by topic and partition.
-    pub offsets: BTreeMap<Arc<str>, BTreeMap<i32, OffsetValue>>,
+    pub offsets: StoredOffsets,
     /// The latest rebalances, oldest first.
     pub rebalances: VecDeque<Rebalance>,
 }
@@ -320,7 +321,7 @@ impl Group {
             deleting: None,
             assigning: None,
             subscribed_topics: None,
-            offsets: BTreeMap::new(),
+            offsets: StoredOffsets::default(),
             rebalances: VecDeque::new(),
         }
     }
@@ -356,20 +357,7 @@ impl Group {
     /// Sets an offset.
     pub fn put_offset(&mut self, topic: &str, partition: i32, value: OffsetValue) {
         self.durable = true;
-        if let Some(partitions) = self.offsets.get_mut(topic) {
-            partitions.insert(partition, value);
-        } else {
-            self.offsets.insert(topic.into(), BTreeMap::from([(partition, value)]));
-        }
-    }
-
-    /// Removes an offset, and its topic with the last offset.
-    pub fn remove_offset(&mut self, topic: &str, partition: i32) {
-        let Some(partitions) = self.offsets.get_mut(topic) else { return };
-        partitions.remove(&partition);
-        if partitions.is_empty() {
-            self.offsets.remove(topic);
-        }
+        self.offsets.put(topic, partition, value);
     }
 
     /// Adds a member at the end of the joining order and indexes its id.

@@ -44,6 +44,7 @@ mod pages;
 mod pending_offsets;
 pub mod purgatory;
 mod slots;
+mod stored_offsets;
 pub mod wheel;
 
 // The state, and the effects of an event.

@@ -13,6 +13,7 @@ use crate::{
     request::{CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Now, OffsetCommit, OffsetFetch, Ticket},
     response::{Answer, CommitAnswer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
     states::State,
+    stored_offsets::StoredOffset,
 };
 
 /// The first version that answers a commit to a missing group with `GROUP_ID_NOT_FOUND`.
@@ -141,7 +142,7 @@ impl Coordinator {
             self.groups[handle].put_offset(topic, partition, value);
             self.last_set = Some(handle);
         } else if let Some(handle) = last.or_else(|| self.find_group(group_id)) {
-            self.groups[handle].remove_offset(topic, partition);
+            self.groups[handle].offsets.remove(topic, partition);
         }
     }
 
@@ -168,9 +169,8 @@ impl Coordinator {
         let gone = |topic: &Arc<str>| topics.contains(&&**topic);
         let mut keys = BTreeSet::new();
         for (group_id, handle) in &self.group_ids {
-            for (topic, partitions) in self.groups[*handle].offsets.extract_if(.., |topic, _| gone(topic)) {
-                keys.extend(partitions.into_keys().map(|at| (Arc::clone(group_id), Arc::clone(&topic), at)));
-            }
+            let removed = self.groups[*handle].offsets.remove_topics(gone);
+            keys.extend(removed.map(|(topic, at)| (Arc::clone(group_id), topic, at)));
         }
         let pending = self.pending_offsets.all().filter(|(_, (topic, _), _)| gone(topic));
         keys.extend(pending.map(|(group_id, (topic, at), _)| (Arc::clone(group_id), Arc::clone(topic), *at)));
@@ -277,22 +277,22 @@ impl Coordinator {
             (Some(topics), offsets) => topics
                 .iter()
                 .map(|(name, topic_id, partitions)| {
-                    let stored = offsets.and_then(|offsets| offsets.get(name));
-                    let is_of_topic = |value: &&OffsetValue| is_same_topic(*topic_id, value.topic_id);
+                    let stored = offsets.and_then(|offsets| offsets.topic(name));
+                    let is_of_topic = |value: &StoredOffset<'_>| is_same_topic(*topic_id, value.topic_id);
                     let lookup = |index: &i32| {
                         if is_unstable(name, *index) {
                             return unstable(*index);
                         }
-                        fetched(*index, stored.and_then(|stored| stored.get(index)).filter(is_of_topic))
+                        fetched(*index, stored.and_then(|stored| stored.get(*index)).filter(is_of_topic))
                     };
                     FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
                 })
                 .collect(),
             (None, Some(offsets)) => offsets
-                .iter()
+                .topics()
                 .map(|(name, stored)| {
                     let mut partitions: Vec<FetchedOffset<'_>> =
-                        stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
+                        stored.iter().map(|(index, value)| fetched(index, Some(value))).collect();
                     for partition in partitions.iter_mut().filter(|partition| is_unstable(name, partition.index)) {
                         *partition = unstable(partition.index);
                     }
@@ -344,12 +344,12 @@ fn unstable<'a>(index: i32) -> FetchedOffset<'a> {
     FetchedOffset { error: ErrorCode::UnstableOffsetCommit, ..fetched(index, None) }
 }
 
-fn fetched(index: i32, value: Option<&OffsetValue>) -> FetchedOffset<'_> {
+fn fetched(index: i32, value: Option<StoredOffset<'_>>) -> FetchedOffset<'_> {
     FetchedOffset {
         index,
         offset: value.map_or(NO_OFFSET, |value| value.offset),
         leader_epoch: value.map_or(NO_EPOCH, |value| value.leader_epoch),
-        metadata: value.map_or("", |value| &value.metadata),
+        metadata: value.map_or("", |value| value.metadata()),
         topic_id: value.map_or(0, |value| value.topic_id),
         error: ErrorCode::None,
     }

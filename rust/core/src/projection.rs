@@ -12,6 +12,7 @@ use crate::{
     purgatory::OpId,
     records::{OffsetValue, Record},
     states::State,
+    stored_offsets::StoredOffset,
 };
 
 /// One group as plain data. Every list has a documented order; every deadline is the logical one.
@@ -114,14 +115,10 @@ fn share_maybe<T: ?Sized>(seen: &mut Option<Arc<T>>, own: Option<&Arc<T>>) {
     }
 }
 
-fn show_offset(view: &mut (Arc<str>, i32, OffsetValue), (topic, partition, value): (&Arc<str>, i32, &OffsetValue)) {
-    let OffsetValue { offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id } = value;
+fn show_offset(view: &mut (Arc<str>, i32, OffsetValue), (topic, partition, value): (&Arc<str>, i32, StoredOffset<'_>)) {
     share(&mut view.0, topic);
     view.1 = partition;
-    let seen = &mut view.2;
-    (seen.offset, seen.leader_epoch, seen.topic_id) = (*offset, *leader_epoch, *topic_id);
-    share(&mut seen.metadata, metadata);
-    (seen.commit_timestamp_ms, seen.expire_timestamp_ms) = (*commit_timestamp_ms, *expire_timestamp_ms);
+    view.2 = value.to_value();
 }
 
 /// Fills a list in place: changes existing elements and makes missing ones.
@@ -194,12 +191,10 @@ impl Coordinator {
             (Some(seen), Some(topics)) => refill(seen, topics.iter(), Arc::clone, share),
             (seen, topics) => *seen = topics.as_ref().map(|topics| topics.iter().cloned().collect()),
         }
-        let stored = group.offsets.iter().flat_map(|(topic, partitions)| {
-            partitions.iter().map(move |(partition, value)| (topic, *partition, value))
-        });
-        let make =
-            |(topic, partition, value): (&Arc<str>, i32, &OffsetValue)| (Arc::clone(topic), partition, value.clone());
-        refill(offsets, stored, make, show_offset);
+        let make = |(topic, partition, value): (&Arc<str>, i32, StoredOffset<'_>)| {
+            (Arc::clone(topic), partition, value.to_value())
+        };
+        refill(offsets, group.offsets.iter(), make, show_offset);
     }
 
     fn appends_about(&self, group_id: &str) -> impl Iterator<Item = u64> {

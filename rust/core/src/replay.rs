@@ -215,10 +215,7 @@ mod tests {
         core.replay(&offset("g", 0, Some(3)));
         core.replay(&offset("g", 1, Some(4)));
         core.replay(&offset("h", 0, None));
-        let count = |id: &str| {
-            let group = &core.groups[core.group_ids[id]];
-            group.offsets.values().map(std::collections::BTreeMap::len).sum::<usize>()
-        };
+        let count = |id: &str| core.groups[core.group_ids[id]].offsets.count();
         assert_eq!((core.group_ids.len(), count("g"), count("h")), (2, 2, 0));
     }
 }

@@ -1,11 +1,7 @@
 //! The cleaner: offsets and groups that have been kept long enough (docs/protocol.md §13). One run looks at every group,
 //! a bounded number of offsets per step, so that no request waits long.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
 use crate::{
     appends::{UNATTENDED_BYTES_MAX, record_bytes},
@@ -16,9 +12,10 @@ use crate::{
     group::{Group, GroupHandle},
     in_flight::Purpose,
     operations::Operation,
-    records::{OffsetValue, Record},
+    records::Record,
     request::Now,
     states::State,
+    stored_offsets::StoredOffset,
 };
 
 /// How many groups and offsets one step looks at.
@@ -62,31 +59,15 @@ impl Group {
             _ => None,
         }
     }
-
-    /// Its offsets by topic and partition, from behind a place on.
-    fn offsets_behind<'a>(
-        &'a self,
-        place: Option<&'a (Arc<str>, i32)>,
-    ) -> impl Iterator<Item = (&'a Arc<str>, i32, &'a OffsetValue)> {
-        let first = place.map_or(Bound::Unbounded, |(topic, _)| Bound::Included(topic));
-        let topics = self.offsets.range::<Arc<str>, _>((first, Bound::Unbounded));
-        topics.flat_map(move |(topic, partitions)| {
-            let first = match place {
-                Some((begun, partition)) if begun == topic => Bound::Excluded(*partition),
-                _ => Bound::Unbounded,
-            };
-            partitions.range((first, Bound::Unbounded)).map(move |(partition, value)| (topic, *partition, value))
-        })
-    }
 }
 
 impl Rule<'_> {
     /// A record with an expire timestamp goes by that, any other by its age. INVARIANT: S25, nothing else expires.
-    fn has_ended(&self, now: Now, retention_ms: i64, topic: &Arc<str>, value: &OffsetValue) -> bool {
+    fn has_ended(&self, now: Now, retention_ms: i64, topic: &Arc<str>, value: StoredOffset<'_>) -> bool {
         if self.subscribed.is_some_and(|topics| topics.contains(topic)) {
             return false;
         }
-        match value.expire_timestamp_ms {
+        match value.expire_timestamp_ms() {
             Some(expire_ms) => now.wall_ms >= expire_ms,
             None => now.wall_ms.saturating_sub(self.since_ms.unwrap_or(value.commit_timestamp_ms)) >= retention_ms,
         }
@@ -180,7 +161,7 @@ impl Coordinator {
         found: &mut Findings,
     ) -> Result<(), Option<(Arc<str>, i32)>> {
         let group = &self.groups[handle];
-        let entries = 1 + group.offsets.values().map(BTreeMap::len).sum::<usize>();
+        let entries = 1 + group.offsets.count();
         // A group that fits into a step is not split, so that it can go as a whole.
         if found.left == 0 || begun.is_none() && entries > found.left && entries <= STEP_ENTRIES {
             return Err(begun.cloned());
@@ -198,7 +179,7 @@ impl Coordinator {
         let mut expired = Vec::new();
         let mut expired_bytes = 0;
         let mut last = begun.cloned();
-        for (topic, partition, value) in group.offsets_behind(begun) {
+        for (topic, partition, value) in group.offsets.behind(begun) {
             // Where names are long, fewer entries than a step may look at make a batch that no log takes.
             if found.left == 0 || expired_bytes >= UNATTENDED_BYTES_MAX {
                 found.add(expired);
@@ -219,9 +200,7 @@ impl Coordinator {
         let nothing_left = begun.is_none() && expired.len() + 1 == entries;
         let may_go = group.state == State::Empty && !self.consumer_groups.contains_key(&group.id);
         if may_go && nothing_left && !is_pending && !busy.groups.contains(&*group.id) {
-            let is_gone = |(topic, partition): &(Arc<str>, i32)| {
-                !group.offsets.get(topic).is_some_and(|partitions| partitions.contains_key(partition))
-            };
+            let is_gone = |(topic, partition): &(Arc<str>, i32)| group.offsets.get(topic, *partition).is_none();
             expired.extend(tombstones(&group.id, self.unsaved_offsets(&group.id).filter(is_gone)));
             expired.push(Record::Group { group_id: Arc::clone(&group.id), value: None });
             found.removed.push(handle);

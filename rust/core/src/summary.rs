@@ -109,10 +109,7 @@ impl Coordinator {
     pub fn offsets(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i32, i64)> {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);
         groups.flat_map(|group| {
-            let topics = group.offsets.iter();
-            topics.flat_map(move |(topic, partitions)| {
-                partitions.iter().map(move |(partition, value)| (&group.id, topic, *partition, value.offset))
-            })
+            group.offsets.iter().map(|(topic, partition, value)| (&group.id, topic, partition, value.offset))
         })
     }
 

@@ -176,10 +176,11 @@ fn a_heartbeat_of_a_consumer_group_that_changes_nothing_allocates_and_appends_no
     use rota_core::request::{ConsumerGroupHeartbeat, TopicPartitions};
     use rota_core::{Config, Coordinator, Entropy, Now, Request, SelfCheck, Ticket};
 
-    let now = |mono_ms| Now { mono_ms, wall_ms: 0 };
+    let now = |mono_ms: u64| Now { mono_ms, wall_ms: 1 + mono_ms as i64 };
     let mut coordinator = Coordinator::new(Config::default(), 0, 0);
     coordinator.check_itself(SelfCheck::Never);
-    coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
+    let config = ConsumerConfig { enabled: true, assignment_interval_ms: 10_000, ..ConsumerConfig::default() };
+    coordinator.configure_consumer_groups(config);
     let topic = TopicMetadata { name: "orders".into(), topic_id: 1, partitions: 3, racks: Vec::new() };
     coordinator.topics_changed(&[topic], now(0));
     let mut sink = Epoch::default();
@@ -219,15 +220,24 @@ fn a_heartbeat_of_a_consumer_group_that_changes_nothing_allocates_and_appends_no
             ..delta
         },
     );
-    let counted = allocations(|| {
-        for beat in 1..1_000 {
-            let asked = Request::ConsumerGroupHeartbeat(current);
-            coordinator.submit(now(beat), Ticket(beat), Entropy(0), asked, &mut sink);
-        }
-    });
-    assert_eq!(counted, 0);
+    let beats = |coordinator: &mut Coordinator, sink: &mut Epoch, beats: std::ops::Range<u64>| {
+        let counted = allocations(|| {
+            for beat in beats {
+                let asked = Request::ConsumerGroupHeartbeat(current);
+                coordinator.submit(now(beat), Ticket(beat), Entropy(0), asked, sink);
+            }
+        });
+        assert_eq!(counted, 0);
+    };
+    beats(&mut coordinator, &mut sink, 1..1_000);
     coordinator.submit(now(1_000), Ticket(1_000), Entropy(0), Request::ConsumerGroupHeartbeat(full), &mut sink);
     assert_eq!(sink.appends.len(), 1);
+    // The target of the second member is not due before the assignment interval is over.
+    let joins = Request::ConsumerGroupHeartbeat(ConsumerGroupHeartbeat { member_id: "n", ..join });
+    coordinator.submit(now(1_001), Ticket(1_001), Entropy(0), joins, &mut sink);
+    coordinator.appended(sink.appends[1], Ok(1), now(1_001), &mut sink);
+    beats(&mut coordinator, &mut sink, 1_002..2_000);
+    assert_eq!(sink.appends.len(), 2);
 }
 
 #[test]

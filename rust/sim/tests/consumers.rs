@@ -4,7 +4,10 @@
 
 mod page;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use rota_core::ErrorCode;
 use rota_sim::consumers::{
@@ -297,9 +300,8 @@ fn a_removal_that_the_log_refuses_takes_nothing_from_a_member() {
     assert!(world.is_member(0) && world.clients[0].kept == kept);
 }
 
-/// The same of a revocation: a member that the log did not tell to give something up has not given it up.
-#[test]
-fn a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
+/// A member is to give something up as soon as the append in flight is durable. Returns what its client has kept, too.
+fn with_a_revocation_in_flight() -> (World, BTreeSet<(u128, i32)>) {
     let way = [
         Event::Ask(0, Ask::Join(1), Fate::Answered),
         Event::Ask(1, Ask::Join(1), Fate::Answered),
@@ -314,12 +316,54 @@ fn a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
         Event::Ask(0, Ask::Report, Fate::Answered),
         Event::End(None),
     ];
-    let mut world = played(&named("held-appends"), &way);
+    let world = played(&named("held-appends"), &way);
     let kept = world.clients[0].kept.clone();
     assert!(world.current(0).is_some_and(|current| !current.pending.is_empty()));
+    (world, kept)
+}
+
+/// The same of a revocation: a member that the log did not tell to give something up has not given it up.
+#[test]
+fn a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
+    let (mut world, kept) = with_a_revocation_in_flight();
     world.apply(Event::End(Some(ErrorCode::NotEnoughReplicas)));
     assert!(world.current(0).is_some_and(|current| current.pending.is_empty()));
     assert_eq!((kept.len(), &world.clients[0].kept), (2, &kept));
+}
+
+/// And the same once more, of an append that begins when that one has failed.
+#[test]
+fn an_append_behind_a_revocation_that_the_log_refuses_takes_nothing_from_a_member() {
+    let (mut world, kept) = with_a_revocation_in_flight();
+    world.apply(Event::Ask(1, Ask::Leave, Fate::Answered));
+    for _ in 0..2 {
+        world.apply(Event::End(Some(ErrorCode::NotEnoughReplicas)));
+        assert_eq!((kept.len(), &world.clients[0].kept), (2, &kept));
+    }
+}
+
+/// What a member was to give up before an append that fails, it may give up in the same step: the next request of the group
+/// acknowledges it. A partition that is granted again has not been held all along.
+#[test]
+fn a_revocation_of_before_is_over_although_the_log_refuses_an_append() {
+    let way = [
+        Event::Ask(0, Ask::Join(1), Fate::Answered),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::End(None),
+        Event::Ask(0, Ask::Beat, Fate::Answered),
+        Event::Fire(2, "ConsumerSession"),
+        Event::End(None),
+        Event::Ask(1, Ask::Join(1), Fate::Answered),
+        Event::End(None),
+        Event::Apply(0),
+        Event::Ask(0, Ask::Report, Fate::Answered),
+        Event::End(None),
+        Event::End(Some(ErrorCode::NotEnoughReplicas)),
+        Event::Crash(true),
+    ];
+    let world = played(&named("held-appends"), &way);
+    let again = world.partitions().nth(1).expect("two partitions");
+    assert!(world.held(0).contains(&again) && !world.clients[0].kept.contains(&again));
 }
 
 /// C1 to C20 as far as a step or a state shows them. Nothing holds only because it never comes up, every cell is reached

@@ -25,7 +25,7 @@ fn world(seed: u64, options: Options) -> Report {
 
 #[test]
 fn no_world_breaks() {
-    let count: u64 = std::env::var("ROTA_SEEDS").map_or(150, |text| text.parse().expect("a number"));
+    let count: u64 = std::env::var("ROTA_SEEDS").map_or(50, |text| text.parse().expect("a number"));
     for (protocol, swarm) in KINDS.into_iter().flat_map(|protocol| [(protocol, false), (protocol, true)]) {
         let count = if protocol == Protocol::Classic { count } else { count.div_ceil(4) };
         let total = seeds::run_all(0..count, Options { swarm, ..of(protocol) });

@@ -1,7 +1,10 @@
 //! Heartbeats of 1,000 members in groups of 100, in shuffled order.
 
 use bytes::BytesMut;
-use rota_bench::{consumers::ConsumerCrowd, stage::Stage};
+use rota_bench::{
+    consumers::{ConsumerCrowd, ConsumerStage},
+    stage::Stage,
+};
 use rota_core::{Answer, AppendId, Entropy, Now, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
@@ -16,6 +19,9 @@ use crate::{STRIDE, measured};
 const GROUPS: usize = 10;
 const MEMBERS: usize = 100;
 const PASSES: u64 = 20;
+/// Of the group that waits for its next target.
+const FEW: usize = 4;
+const PARTITIONS_EACH: usize = 8_000;
 
 /// Writes answers as a connection does.
 struct Written<'a> {
@@ -108,6 +114,21 @@ pub fn consumer() -> u64 {
     let mut pass = || crowd.pass(&mut out).expect("heartbeats that change nothing");
     pass();
     measured(|| (0..PASSES).map(|_| pass()).sum())
+}
+
+/// Of a consumer group that waits for its next target, of members with many partitions.
+pub fn waiting() -> u64 {
+    let mut stage = ConsumerStage::new((FEW * PARTITIONS_EACH) as i32);
+    let members = stage.waiting("group", FEW).expect("a group that has reached its target but for the last member");
+    let mut pass = || {
+        stage.pass(1);
+        for member in &members {
+            stage.beat("group", member).expect("a heartbeat that changes nothing");
+        }
+    };
+    pass();
+    measured(|| (0..PASSES).for_each(|_| pass()));
+    PASSES * members.len() as u64
 }
 
 fn later(now: Now) -> Now {

@@ -1,6 +1,6 @@
 //! Requests that change groups.
 
-use rota_bench::{crowd::Seat, stage::Stage};
+use rota_bench::{consumers::ConsumerStage, crowd::Seat, stage::Stage};
 use rota_core::{
     Request,
     request::{CommitPartition, CommitTopic, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol},
@@ -12,6 +12,8 @@ const MEMBERS: usize = 1_000;
 /// Members of a large group, and how many of them are replaced or leave.
 const MANY: usize = 10_000;
 const FEW: usize = 1_000;
+/// Members of a consumer group.
+const CONSUMERS: usize = 500;
 const COMMITS: u64 = 5_000;
 const PARTITIONS: u64 = 100;
 
@@ -21,6 +23,12 @@ pub fn join() -> u64 {
     let seats = measured(|| stage.join("group", MEMBERS)).expect("they join");
     stage.all_good().expect("all joins are good");
     seats.len() as u64
+}
+
+/// One consumer group of five hundred, each of whose joins is durable before the next one.
+pub fn join_consumer() -> u64 {
+    let mut stage = ConsumerStage::new(PARTITIONS as i32);
+    measured(|| stage.joined("group", CONSUMERS)).expect("they join").len() as u64
 }
 
 /// The leader's plan, and what it means for each.

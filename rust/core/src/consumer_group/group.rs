@@ -8,6 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    counts::Counts,
     partitions::{Granted, Partition, PartitionSet, by_topic, granted_of, set_of, with_epochs},
     waiting::{Later, OnEnd, Waiting, Write},
 };
@@ -217,6 +218,8 @@ pub struct ConsumerGroup {
     pub(super) patterns: BTreeMap<Arc<str>, PatternValue>,
     /// How many members have a pattern.
     pub(super) pattern_members: BTreeMap<Arc<str>, usize>,
+    #[serde(skip)]
+    pub(super) counts: Counts,
     /// Whether there are topics that the patterns have not been compared with. Not in the log: true after a load.
     pub topics_are_new: bool,
     /// The topics that patterns may match; `None`: all. Not in the log: the caller sets it before a resolution.
@@ -249,6 +252,7 @@ impl ConsumerGroup {
             owners: BTreeMap::new(),
             patterns: BTreeMap::new(),
             pattern_members: BTreeMap::new(),
+            counts: Counts::default(),
             topics_are_new: true,
             visible: None,
             resolution: None,
@@ -319,6 +323,11 @@ impl ConsumerGroup {
         self.members.iter().filter_map(|(id, member)| Some((id, member, member.subscription.as_deref()?)))
     }
 
+    /// How many member ids it knows: as many as members or more.
+    pub fn ids(&self) -> usize {
+        self.members.len()
+    }
+
     /// How many members it has.
     pub fn size(&self) -> usize {
         self.members().count()
@@ -383,40 +392,15 @@ impl ConsumerGroup {
 
     /// Its state.
     pub fn state(&self) -> GroupState {
-        let target_epoch = self.target_epoch();
         if self.is_empty() {
             GroupState::Empty
-        } else if self.epoch() > target_epoch {
+        } else if self.epoch() > self.target_epoch() {
             GroupState::Assigning
-        } else if self.members().all(|(_, member, _)| member.is_reconciled(target_epoch)) {
+        } else if self.late() == 0 {
             GroupState::Stable
         } else {
             GroupState::Reconciling
         }
-    }
-
-    /// What members subscribe to. Most members subscribe to what the one before them does, which is left out then.
-    fn subscriptions(&self) -> impl Iterator<Item = &SubscriptionValue> {
-        let mut before: Option<&SubscriptionValue> = None;
-        self.members().map(|(_, _, subscription)| subscription).filter(move |subscription| {
-            let last = before.replace(subscription);
-            last.is_none_or(|last| !self.subscribed(last).eq(self.subscribed(subscription)))
-        })
-    }
-
-    /// Whether a member subscribes to one of these topics, by name or by pattern.
-    pub fn subscribes_to_any(&self, is_one: &dyn Fn(&str) -> bool) -> bool {
-        self.subscriptions().any(|subscription| self.subscribed(subscription).any(|name| is_one(name)))
-    }
-
-    /// The names of the topics that members subscribe to, by name or by pattern.
-    pub fn topic_names(&self) -> BTreeSet<Arc<str>> {
-        self.subscriptions().flat_map(|subscription| self.subscribed(subscription).cloned()).collect()
-    }
-
-    /// Whether some member subscribes to the topic.
-    pub fn subscribes_to(&self, topic: &str) -> bool {
-        self.members().any(|(_, _, subscription)| self.is_subscribed(subscription, topic))
     }
 
     /// Folds a record into the group, and returns the record that undoes it.
@@ -424,6 +408,7 @@ impl ConsumerGroup {
         match record {
             ConsumerRecord::Epoch(value) => ConsumerRecord::Epoch(std::mem::replace(&mut self.epoch, *value)),
             ConsumerRecord::TargetEpoch(value) => {
+                self.counts.retargeted();
                 ConsumerRecord::TargetEpoch(std::mem::replace(&mut self.target, *value))
             }
             // It changes no state.
@@ -453,8 +438,11 @@ impl ConsumerGroup {
 
     /// Changes what is known of a member id, and forgets the id if nothing is left.
     fn change<T>(&mut self, id: &Arc<str>, change: impl FnOnce(&mut ConsumerMember) -> T) -> T {
+        let target_epoch = self.target_epoch();
         let member = self.members.entry(Arc::clone(id)).or_default();
+        let was_late = member.is_late(target_epoch);
         let result = change(member);
+        self.counts.changed(was_late, member.is_late(target_epoch));
         if member.is_forgotten() {
             self.members.remove(id);
         }
@@ -464,6 +452,7 @@ impl ConsumerGroup {
     fn apply_member(&mut self, id: &Arc<str>, value: Option<&SubscriptionValue>) -> Option<Box<SubscriptionValue>> {
         let before =
             self.change(id, |member| std::mem::replace(&mut member.subscription, value.cloned().map(Box::new)));
+        self.counts.resubscribed(before.as_deref(), value);
         if let Some(pattern) = before.as_deref().and_then(ConsumerGroup::pattern_of) {
             self.count_pattern(pattern, |count| count.saturating_sub(1));
         }
@@ -484,15 +473,21 @@ impl ConsumerGroup {
     /// INVARIANT: C1. In a compacted log an older record may name a partition that a later one gave to another member:
     /// the later record wins.
     fn apply_current(&mut self, id: &Arc<str>, current: Option<Current>) -> Option<Current> {
-        let held: Vec<Partition> = current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect();
+        let mut held: Vec<Partition> =
+            current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect();
+        held.sort_unstable();
         let before = self.change(id, |member| std::mem::replace(&mut member.current, current));
         for (partition, _) in before.iter().flat_map(Current::held) {
-            if self.owners.get(partition) == Some(id) {
+            if held.binary_search(partition).is_err() && self.owners.get(partition) == Some(id) {
                 self.owners.remove(partition);
             }
         }
+        // The id of the table of members: that of the record would be one more copy.
+        let owner = self.members.get_key_value(id).map_or(id, |(owner, _)| owner);
         for partition in held {
-            self.owners.insert(partition, Arc::clone(id));
+            if self.owners.get(&partition) != Some(owner) {
+                self.owners.insert(partition, Arc::clone(owner));
+            }
         }
         before
     }

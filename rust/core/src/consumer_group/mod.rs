@@ -5,6 +5,7 @@
 
 pub mod classic;
 pub mod config;
+mod counts;
 pub mod group;
 pub mod history;
 pub mod image;
@@ -13,6 +14,7 @@ pub mod patterns;
 pub mod re2;
 mod re2_classes;
 pub mod reconcile;
+mod scans;
 pub mod stamp;
 pub mod table;
 pub mod target;

@@ -45,12 +45,11 @@ pub fn with_epochs(granted: &Granted) -> Vec<EpochedIndexes> {
 
 /// The partitions of such a list. Where epochs are missing, `member_epoch` stands for them.
 pub fn granted_of(topics: &[EpochedIndexes], member_epoch: i32) -> Granted {
-    let mut granted = Granted::new();
-    for topic in topics {
-        for (at, partition) in topic.partitions.iter().enumerate() {
+    let granted = topics.iter().flat_map(|topic| {
+        topic.partitions.iter().enumerate().map(move |(at, partition)| {
             let epoch = topic.epochs.get(at).copied().unwrap_or(member_epoch);
-            granted.insert((topic.topic_id, *partition), epoch);
-        }
-    }
-    granted
+            ((topic.topic_id, *partition), epoch)
+        })
+    });
+    granted.collect()
 }

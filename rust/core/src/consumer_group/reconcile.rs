@@ -64,13 +64,27 @@ impl Reconciliation<'_> {
         self.owned.is_some_and(|owned| revoked.keys().all(|partition| !owned.contains(partition)))
     }
 
+    /// Whether the member subscribes to the topic of a partition. The partitions that are asked for ascend, so that each
+    /// topic is looked up once.
+    fn subscribed(&self) -> impl FnMut(Partition) -> bool {
+        let mut last = None;
+        move |(topic_id, _)| match last {
+            Some((known, answer)) if known == topic_id => answer,
+            _ => {
+                let answer = (self.subscribes)(topic_id);
+                last = Some((topic_id, answer));
+                answer
+            }
+        }
+    }
+
     fn cut(&self, current: &Current) -> Current {
-        let subscribed = |(partition, _): &(&Partition, &i32)| (self.subscribes)(partition.0);
-        let (kept, lost): (Granted, Granted) =
-            current.assigned.iter().map(|(at, epoch)| (*at, *epoch)).partition(|(at, epoch)| subscribed(&(at, epoch)));
+        let mut subscribed = self.subscribed();
+        let (kept, lost): (Vec<_>, Vec<_>) = granted(current).partition(|(partition, _)| subscribed(*partition));
         if lost.is_empty() {
             return current.clone();
         }
+        let kept = Granted::from_iter(kept);
         let mut pending = current.pending.clone();
         pending.extend(lost);
         let previous_epoch = current.epoch;
@@ -81,31 +95,78 @@ impl Reconciliation<'_> {
     }
 
     fn compute(&self, current: &Current, epoch: i32) -> Current {
-        let wants = |partition: &Partition| self.target.contains(partition) && (self.subscribes)(partition.0);
-        let (mut assigned, revoked): (Granted, Granted) =
-            current.assigned.iter().map(|(at, epoch)| (*at, *epoch)).partition(|(partition, _)| wants(partition));
-        let previous_epoch = current.epoch;
+        let mut subscribed = self.subscribed();
+        // The wanted part of the target and the assignment ascend: one pass through both compares them.
+        let wanted: Vec<Partition> = self.target.iter().copied().filter(|partition| subscribed(*partition)).collect();
+        let mut ahead = wanted.iter().peekable();
+        let (kept, revoked): (Vec<_>, Vec<_>) = granted(current).partition(|(partition, _)| {
+            while ahead.next_if(|wanted| *wanted < partition).is_some() {}
+            ahead.next_if_eq(&partition).is_some()
+        });
+        let (revoked, previous_epoch) = (Granted::from_iter(revoked), current.epoch);
         if !revoked.is_empty() && !self.acknowledges(&revoked) {
+            let assigned = Granted::from_iter(kept);
             return Current { epoch, previous_epoch, state: MemberState::Unrevoked, assigned, pending: revoked };
         }
         let mut state = MemberState::Stable;
-        for partition in self.target.iter().filter(|partition| wants(partition)) {
-            if assigned.contains_key(partition) {
-                continue;
+        let mut kept = kept.into_iter().peekable();
+        let assigned = wanted.iter().filter_map(|partition| {
+            // What is owned already keeps the epoch at which it was granted.
+            let owned = kept.next_if(|(kept, _)| kept == partition);
+            if owned.is_none() && (self.is_free)(*partition) {
+                return Some((*partition, self.target_epoch));
             }
-            if (self.is_free)(*partition) {
-                assigned.insert(*partition, self.target_epoch);
-            } else {
+            if owned.is_none() {
                 state = MemberState::Unreleased;
             }
-        }
+            owned
+        });
+        let assigned = assigned.collect();
         Current { epoch: self.target_epoch, previous_epoch, state, assigned, pending: Granted::new() }
     }
 }
 
+/// What a member owns, ascending, with the epochs at which it was granted.
+fn granted(current: &Current) -> impl Iterator<Item = (Partition, i32)> {
+    current.assigned.iter().map(|(partition, epoch)| (*partition, *epoch))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn what_is_owned_already_keeps_its_epoch_and_each_topic_is_looked_up_once() {
+        let target = PartitionSet::from([(1, 1), (1, 2), (2, 0), (3, 0), (3, 1), (4, 0)]);
+        let (kept, gone) = (Granted::from([((1, 1), 2), ((4, 0), 3)]), Granted::from([((1, 0), 2), ((2, 0), 2)]));
+        let assigned: Granted = kept.iter().chain(&gone).map(|(partition, epoch)| (*partition, *epoch)).collect();
+        let current =
+            Current { epoch: 3, previous_epoch: 2, state: MemberState::Stable, assigned, pending: Granted::new() };
+        let lookups = Cell::new(0);
+        let next = |owned: Option<&PartitionSet>| {
+            lookups.set(0);
+            let reconciliation = Reconciliation {
+                target_epoch: 5,
+                target: &target,
+                owned,
+                resubscribed: false,
+                subscribes: &|topic_id| {
+                    lookups.set(lookups.get() + 1);
+                    topic_id != 2
+                },
+                is_free: &|partition| partition != (3, 1),
+            };
+            let next = reconciliation.next(&current).unwrap().unwrap();
+            assert_eq!(lookups.get(), 4);
+            (next.epoch, next.previous_epoch, next.state, next.assigned, next.pending)
+        };
+        assert_eq!(next(None), (3, 3, MemberState::Unrevoked, kept.clone(), gone));
+        let granted = Granted::from([((1, 1), 2), ((1, 2), 5), ((3, 0), 5), ((4, 0), 3)]);
+        let owned: PartitionSet = kept.into_keys().collect();
+        assert_eq!(next(Some(&owned)), (5, 3, MemberState::Unreleased, granted, Granted::new()));
+    }
 
     #[test]
     fn a_member_in_the_state_of_a_later_version_has_to_give_up_everything_first() {

@@ -1,6 +1,9 @@
 //! The topics of the cluster as far as consumer groups need them, and the hash that stands for them in a group's record.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
@@ -49,10 +52,26 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(&units.to_le_bytes());
 }
 
+/// A topic with its hash, which each new member of a group would compute again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Hashed {
+    metadata: TopicMetadata,
+    /// Not part of the state: it is computed when it is needed first.
+    #[serde(skip)]
+    hash: OnceLock<u64>,
+}
+
+impl Hashed {
+    fn hash(&self) -> u64 {
+        *self.hash.get_or_init(|| self.metadata.hash())
+    }
+}
+
 /// All topics.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Topics {
-    by_name: BTreeMap<Arc<str>, TopicMetadata>,
+    by_name: BTreeMap<Arc<str>, Hashed>,
     names: BTreeMap<u128, Arc<str>>,
 }
 
@@ -61,19 +80,25 @@ impl Topics {
     pub fn insert(&mut self, topic: TopicMetadata) {
         self.remove(&Arc::clone(&topic.name));
         self.names.insert(topic.topic_id, Arc::clone(&topic.name));
-        self.by_name.insert(Arc::clone(&topic.name), topic);
+        let name = Arc::clone(&topic.name);
+        self.by_name.insert(name, Hashed { metadata: topic, hash: OnceLock::new() });
     }
 
     /// Removes the topic of this name.
     pub fn remove(&mut self, name: &str) {
         if let Some(topic) = self.by_name.remove(name) {
-            self.names.remove(&topic.topic_id);
+            self.names.remove(&topic.metadata.topic_id);
         }
     }
 
     /// The topic of this name.
     pub fn get(&self, name: &str) -> Option<&TopicMetadata> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(|topic| &topic.metadata)
+    }
+
+    /// This name, in the memory of the topic's own name if there is such a topic: names that share it compare quickly.
+    pub fn shared(&self, name: &str) -> Arc<str> {
+        self.by_name.get_key_value(name).map_or_else(|| name.into(), |(known, _)| Arc::clone(known))
     }
 
     /// All names, in ascending order.
@@ -89,7 +114,7 @@ impl Topics {
     /// The hash over those of these topics that exist; 0: none does. `names` ascend.
     pub fn hash<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> i64 {
         let hashes: Vec<u8> =
-            names.filter_map(|name| self.get(name)).flat_map(|topic| topic.hash().to_le_bytes()).collect();
+            names.filter_map(|name| self.by_name.get(name)).flat_map(|topic| topic.hash().to_le_bytes()).collect();
         if hashes.is_empty() { 0 } else { XxHash3_64::oneshot(&hashes) as i64 }
     }
 }
@@ -125,6 +150,30 @@ mod tests {
         assert_eq!(hashed(&[one(None)]), 0xcd67_8b47_627e_f587);
         assert_eq!(hashed(&[one(Some("rk1"))]), 0xf093_1fdb_da62_74f2);
         assert_eq!(hashed(&[]), 0);
+    }
+
+    #[test]
+    fn a_topic_that_is_replaced_has_the_hash_of_the_new_one() {
+        let mut topics = Topics::default();
+        let names = ["one".into()];
+        let mut hash_with = |partitions| {
+            topics.insert(topic("one", 1, partitions, None));
+            assert_eq!(topics.hash(names.iter()), topics.hash(names.iter()));
+            topics.hash(names.iter())
+        };
+        assert_ne!(hash_with(1), hash_with(2));
+        assert_eq!(hash_with(2) as u64, hashed(&[topic("one", 1, 2, None)]));
+    }
+
+    #[test]
+    fn hashes_are_not_serialized() {
+        let mut topics = Topics::default();
+        topics.insert(topic("one", 1, 1, Some("rk1")));
+        let before = postcard::to_allocvec(&topics).unwrap();
+        let hash = topics.hash([Arc::from("one")].iter());
+        assert_eq!(postcard::to_allocvec(&topics).unwrap(), before);
+        let again: Topics = postcard::from_bytes(&before).unwrap();
+        assert_eq!(again.hash([Arc::from("one")].iter()), hash);
     }
 
     #[test]

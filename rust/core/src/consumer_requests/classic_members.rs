@@ -16,7 +16,7 @@ use crate::{
     consumer_group::{
         classic::{CONSUMER, identified, named, sorted},
         config::Migration,
-        group::{ConsumerGroup, ConsumerMember, GroupState, MemberState},
+        group::{ConsumerGroup, ConsumerMember, MemberState},
         partitions::by_topic,
         waiting::{DeferredLeave, DeferredSync, JoinReply, Later, LeaveReply, Owed},
     },
@@ -54,7 +54,7 @@ impl Coordinator {
         let Some(group) = self.consumer_groups.get(group_id) else {
             return Err(without_id(ErrorCode::UnknownServerError));
         };
-        if group.write.is_some() || group.state() == GroupState::Empty {
+        if group.write.is_some() || group.is_empty() {
             let later = Later::Join(ticket, Box::new(DeferredJoin::new(entropy, request)));
             let (id, is_next) = (Arc::clone(&group.id), group.write.is_none());
             if is_next {

@@ -178,9 +178,13 @@ impl Coordinator {
     }
 
     fn downgrade(&self, group: &ConsumerGroup, gone: &BTreeSet<Arc<str>>, is_stable: bool) -> Option<ClassicImage> {
+        // Members are counted last: of most groups the first one shows that the group stays.
+        if !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
+            return None;
+        }
         let rest = group.members().filter(|(id, ..)| !gone.contains(*id)).count();
         let fits = rest > 0 && rest <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(rest);
-        if !fits || !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
+        if !fits {
             return None;
         }
         // Metadata that cannot be read keeps the group as it is.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::writes::{Draft, refuse_describe};
 use crate::{
     consumer_group::{
-        group::{ConsumerGroup, ConsumerMember, Current, GroupState},
+        group::{ConsumerGroup, ConsumerMember, Current},
         partitions::{Partition, PartitionSet},
         topics::Topics,
         waiting::{Later, Owed},
@@ -84,7 +84,7 @@ impl Coordinator {
             return self.wait_for_write(step.now, group_id, Later::Delete(ticket));
         }
         let Some(group) = self.consumer_groups.get_mut(group_id) else { return };
-        if group.state() != GroupState::Empty {
+        if !group.is_empty() {
             return answer_delete(step, ticket, group_id, ErrorCode::NonEmptyGroup);
         }
         let id = Arc::clone(&group.id);
@@ -98,7 +98,7 @@ impl Coordinator {
             let has_offsets = self.find_group(id).is_some_and(|handle| !self.groups[handle].offsets.is_empty());
             // Those of an open transaction may count later, and so may those in flight.
             let may_have = self.pending_offsets.has_group(id) || busy.contains(&***id);
-            group.write.is_none() && group.state() == GroupState::Empty && !has_offsets && !may_have
+            group.write.is_none() && group.is_empty() && !has_offsets && !may_have
         };
         let idle = self.consumer_groups.iter().filter(is_idle);
         let idle: Vec<Arc<str>> = idle.take(ENDED_AT_ONCE).map(|(id, _)| Arc::clone(id)).collect();

@@ -23,7 +23,7 @@ use crate::{
     history::{Cause, Trigger},
     operations::{Operation, WatchKey},
     purgatory::{OpId, Purgatory},
-    records::{ClassicMemberValue, ConsumerRecord, EpochValue, Record, SubscriptionValue},
+    records::{ClassicMemberValue, ConsumerRecord, EpochValue, Record, SubscriptionValue, TopicIndexes},
     request::{ConsumerGroupHeartbeat, Entropy, Now, Ticket},
     response::{Answer, ConsumerHeartbeatAnswer},
     states::State,
@@ -38,13 +38,22 @@ const UNCHANGED: i32 = -1;
 /// What a step says to its member.
 struct Outcome {
     epoch: i32,
-    assigned: Option<PartitionSet>,
+    assigned: Option<Vec<TopicIndexes>>,
     /// Whether the current assignment has changed. That ends the member's rebalance deadline, or begins it anew.
     is_reassigned: bool,
     /// Whether a classic member has taken the place of a consumer member.
     replaced_consumer: bool,
     /// Whether the group's patterns are to be resolved.
     resolves: bool,
+}
+
+/// What a step changes of its member's current assignment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reassigned {
+    No,
+    /// Not what the member owns: its epoch, its state or what it has to give up.
+    Otherwise,
+    Owned,
 }
 
 /// What a request changes of its member's subscription.
@@ -74,7 +83,7 @@ pub(super) struct Stepped {
     /// The member's epoch now.
     pub epoch: i32,
     /// What it owns, if the answer says so.
-    pub assigned: Option<PartitionSet>,
+    pub assigned: Option<Vec<TopicIndexes>>,
     pub draft: Draft,
     /// Records before those of the draft.
     pub before: Vec<Record>,
@@ -142,13 +151,15 @@ impl Coordinator {
         }
     }
 
-    /// Answers a heartbeat that changes nothing and says nothing new; `false`: it is another. Nothing is allocated.
+    /// Answers a heartbeat that changes nothing and says nothing new; `false`: it is another. Nothing is allocated. A new
+    /// target that is not due yet changes nothing either.
     fn keep_alive(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &ConsumerGroupHeartbeat<'_>) -> bool {
         let Some(group) = self.consumer_groups.get(request.group_id) else { return false };
+        let timing = self.consumer.of_group(self.group_settings.get(request.group_id));
         let settled = group.write.is_none()
-            && group.epoch() == group.target_epoch()
+            && (group.epoch() == group.target_epoch() || !group.is_target_due(step.now, timing.assignment_interval_ms))
             && group.metadata_until_ms > step.now.mono_ms
-            && !group.patterns_are_due(group.resolved_ms(), step.now.wall_ms);
+            && !(group.has_patterns() && group.patterns_are_due(group.resolved_ms(), step.now.wall_ms));
         let Some((id, member)) = group.member_entry(request.member_id).filter(|_| settled) else { return false };
         let (Some(session), Some(subscription)) = (member.session, &member.subscription) else { return false };
         let quiet = !checks::is_full(request)
@@ -160,7 +171,6 @@ impl Coordinator {
         if !quiet {
             return false;
         }
-        let timing = self.consumer.of_group(self.group_settings.get(request.group_id));
         self.purgatory.rearm(session, step.now.after_timeout(timing.session_timeout_ms));
         if let Some(receipt) = self.receipt(group, session, timing.session_timeout_ms) {
             step.sink.receipt(ticket, receipt);
@@ -216,7 +226,7 @@ impl Coordinator {
             member_id,
             epoch,
             heartbeat_interval_ms: self.timing_of(&group_id).heartbeat_interval_ms,
-            assignment: assigned.map(|assigned| by_topic(assigned.into_iter())),
+            assignment: assigned,
         };
         self.finish(step, &group_id, draft, before, Owed::Heartbeat(Box::new(reply)));
         Ok(())
@@ -350,8 +360,13 @@ impl Coordinator {
     fn arm(&mut self, now: Now, group: &mut ConsumerGroup, member_id: &Arc<str>, is_reassigned: bool) -> Vec<OpId> {
         let group_id = Arc::clone(&group.id);
         let of_group_ms = self.timing_of(&group_id).session_timeout_ms;
+        let is_owing = |current: &Current| current.state == MemberState::Unrevoked;
+        let lacks_deadline =
+            |member: &ConsumerMember| member.rebalance.is_none() && member.current.as_ref().is_some_and(is_owing);
         // A deadline that has passed while an append was in flight stands.
-        let has_expired = !is_reassigned && group.is_revocation_over(member_id);
+        let has_expired = !is_reassigned
+            && group.member(member_id).is_some_and(lacks_deadline)
+            && group.is_revocation_over(member_id);
         let Some(member) = group.member_mut(member_id) else { return Vec::new() };
         let classic = member.subscription.as_ref().and_then(|value| value.classic.as_ref());
         let is_classic = classic.is_some();
@@ -361,7 +376,7 @@ impl Coordinator {
         if is_reassigned || is_classic {
             member.rebalance.take().map(|before| self.purgatory.complete(before));
         }
-        let owed = member.current.as_ref().filter(|current| current.state == MemberState::Unrevoked);
+        let owed = member.current.as_ref().filter(|current| is_owing(current));
         if let (false, None, Some(current), Some(value)) =
             (is_classic || has_expired, member.rebalance, owed, member.subscription.as_ref())
         {
@@ -399,12 +414,15 @@ impl Beat<'_> {
             group.identify(request, self.member_id)?
         };
         let owned = identity::owned(request);
-        let held = group.member(self.member_id).map(|member| member.current.clone().unwrap_or_else(Current::joining));
-        if let (Identity::Known, Some(current)) = (&identity, &held) {
+        if let (Identity::Known, Some(member)) = (&identity, group.member(self.member_id)) {
+            let joining = Current::joining();
+            let current = member.current.as_ref().unwrap_or(&joining);
             identity::check_epoch(current, request.member_epoch, owned.as_ref())?;
         }
         self.check_pattern(group)?;
-        let (assignor, resolved_ms) = (group.preferred_assignor(), group.resolved_ms());
+        // Of other requests the votes for assignors are those before.
+        let votes = request.server_assignor.is_some() || matches!(identity, Identity::Replaces(_));
+        let (assignor, resolved_ms) = (votes.then(|| group.preferred_assignor()), group.resolved_ms());
         let mut replaced_consumer = false;
         if let Identity::Replaces(predecessor) = &identity {
             let was_consumer = group.member(predecessor).is_some_and(|member| !member.is_classic());
@@ -414,7 +432,8 @@ impl Beat<'_> {
         let change = self.subscribe(group, draft);
         let resubscribed = change != Change::Nothing;
         // What a classic group was rebalancing for, or had to, is done by the next target (departure D25).
-        let bump = change == Change::Subscription || group.preferred_assignor() != assignor || self.is_interrupted;
+        let has_new_assignor = assignor.is_some_and(|assignor| group.preferred_assignor() != assignor);
+        let bump = change == Change::Subscription || has_new_assignor || self.is_interrupted;
         let resolves = group.patterns_are_due(resolved_ms, self.now.wall_ms);
         let epoch = group.epoch();
         self.bump(group, draft, bump);
@@ -430,12 +449,14 @@ impl Beat<'_> {
             draft.trigger = Some(Trigger::new(cause, &member_id));
         }
         self.retarget(group, draft)?;
-        let is_reassigned = self.reconcile(group, draft, owned.as_ref(), resubscribed)?;
+        let reassigned = self.reconcile(group, draft, owned.as_ref(), resubscribed)?;
         let member = group.member(self.member_id).and_then(|member| member.current.as_ref());
-        let (epoch, assigned) = member
-            .map_or((0, PartitionSet::new()), |current| (current.epoch, current.assigned.keys().copied().collect()));
-        let is_same = held.is_some_and(|held| held.assigned.keys().eq(assigned.iter()));
-        let assigned = (checks::is_full(request) || !is_same).then_some(assigned);
+        let owns = || member.into_iter().flat_map(|current| current.assigned.keys().copied());
+        // Nothing else changes what a known member owns, and one that joins sends a full request.
+        let is_same = reassigned != Reassigned::Owned;
+        let assigned = (checks::is_full(request) || !is_same).then(|| by_topic(owns()));
+        let epoch = member.map_or(0, |current| current.epoch);
+        let is_reassigned = reassigned != Reassigned::No;
         Ok(Outcome { epoch, assigned, is_reassigned, replaced_consumer, resolves })
     }
 
@@ -443,7 +464,8 @@ impl Beat<'_> {
     fn check_size(&self, group: &ConsumerGroup) -> Result<(), Refusal> {
         let known = group.member(self.member_id).is_some()
             || self.request.instance_id.is_some_and(|instance_id| group.instance(instance_id).is_some());
-        if known || group.size() < self.max_size as usize {
+        // Members are counted only where the number of ids does not answer the question.
+        if known || group.ids() < self.max_size as usize || group.size() < self.max_size as usize {
             return Ok(());
         }
         let message = format!("The consumer group has reached its maximum capacity of {} members.", self.max_size);
@@ -499,7 +521,7 @@ impl Beat<'_> {
         let newer = |text: Option<&str>, stored: Option<&Arc<str>>| text.map(Arc::from).or_else(|| stored.cloned());
         let names = request.subscribed_topic_names.map(|names| {
             let names: BTreeSet<&str> = names.iter().copied().collect();
-            names.into_iter().map(Arc::from).collect()
+            names.into_iter().map(|name| self.topics.shared(name)).collect()
         });
         let topic_names = names.or_else(|| stored.map(|stored| stored.topic_names.clone())).unwrap_or_default();
         let topic_regex = newer(request.subscribed_topic_regex, stored.and_then(|stored| stored.topic_regex.as_ref()));
@@ -544,19 +566,19 @@ impl Beat<'_> {
         Ok(())
     }
 
-    /// Takes the member towards its target; whether that changes its current assignment.
+    /// Takes the member towards its target.
     fn reconcile(
         &self,
         group: &mut ConsumerGroup,
         draft: &mut Draft,
         owned: Option<&PartitionSet>,
         resubscribed: bool,
-    ) -> Result<bool, Refusal> {
-        let Some(member) = group.member(self.member_id) else { return Ok(false) };
+    ) -> Result<Reassigned, Refusal> {
+        let Some(member) = group.member(self.member_id) else { return Ok(Reassigned::No) };
         let value = member.subscription.as_deref();
         let is_subscribed = |name: &Arc<str>| value.is_some_and(|value| group.is_subscribed(value, name));
-        let current = member.current.clone().unwrap_or_else(Current::joining);
-        let nothing = PartitionSet::new();
+        let (joining, nothing) = (Current::joining(), PartitionSet::new());
+        let current = member.current.as_ref().unwrap_or(&joining);
         let reconciliation = Reconciliation {
             target_epoch: group.target_epoch(),
             target: member.target.as_ref().unwrap_or(&nothing),
@@ -565,13 +587,14 @@ impl Beat<'_> {
             subscribes: &|topic_id| self.topics.name_of(topic_id).is_some_and(is_subscribed),
             is_free: &|partition| group.is_free_for(partition, self.member_id),
         };
-        let next = reconciliation.next(&current).map_err(|_| {
+        let next = reconciliation.next(current).map_err(|_| {
             let message = format!("Member {} is in a state that this coordinator does not know.", self.member_id);
             Refusal::new(ErrorCode::FencedMemberEpoch, message)
         })?;
-        let Some(next) = next else { return Ok(false) };
+        let Some(next) = next else { return Ok(Reassigned::No) };
+        let is_same = next.assigned.keys().eq(current.assigned.keys());
         draft.put(group, ConsumerRecord::Current(Arc::clone(self.member_id), Some(Box::new(next.value()))));
-        Ok(true)
+        Ok(if is_same { Reassigned::Otherwise } else { Reassigned::Owned })
     }
 }
 

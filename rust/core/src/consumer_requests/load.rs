@@ -1,6 +1,6 @@
 //! Consumer groups from the log, and the topics that they subscribe to (docs/consumer-protocol.md §14.4).
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     consumer_group::{
@@ -57,7 +57,7 @@ impl Coordinator {
         for group in self.consumer_groups.values_mut() {
             group.topics_are_new |= is_new;
         }
-        self.expire_metadata(&|name| topics.iter().any(|topic| *topic.name == *name));
+        self.expire_metadata(&topics.iter().map(|topic| &*topic.name).collect());
     }
 
     /// These topics are gone.
@@ -65,12 +65,12 @@ impl Coordinator {
         for name in topics {
             self.topics.remove(name);
         }
-        self.expire_metadata(&|name| topics.contains(&name));
+        self.expire_metadata(&topics.iter().copied().collect());
     }
 
-    fn expire_metadata(&mut self, is_concerned: &dyn Fn(&str) -> bool) {
+    fn expire_metadata(&mut self, names: &BTreeSet<&str>) {
         for group in self.consumer_groups.values_mut() {
-            if group.subscribes_to_any(is_concerned) {
+            if group.subscribes_to_any(&|name| names.contains(name)) {
                 group.metadata_until_ms = 0;
             }
         }

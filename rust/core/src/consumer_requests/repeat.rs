@@ -23,9 +23,11 @@ impl Coordinator {
             && self.purgatory.rearm(receipt.session, now.after_timeout(receipt.session_timeout_ms))
     }
 
-    /// The receipt of a heartbeat that changed nothing; `None`: the group has patterns, whose age decides, too.
+    /// The receipt of a heartbeat that changed nothing; `None`: time alone may have the next one change something. Patterns
+    /// are resolved again at some age, and a new target is computed when the assignment interval is over.
     pub(super) fn receipt(&self, group: &ConsumerGroup, session: OpId, session_timeout_ms: i32) -> Option<Receipt> {
-        let stamp = self.consumer_groups.stamp(group).filter(|_| !group.has_patterns())?;
+        let is_timed = group.has_patterns() || group.epoch() != group.target_epoch();
+        let stamp = self.consumer_groups.stamp(group).filter(|_| !is_timed)?;
         Some(Receipt { stamp, session, session_timeout_ms, epoch: self.epoch, until_mono_ms: group.metadata_until_ms })
     }
 }

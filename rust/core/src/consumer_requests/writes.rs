@@ -10,7 +10,7 @@ use super::checks::Refusal;
 use crate::{
     consumer_group::{
         classic::{CONSUMER, ClassicImage},
-        group::{ConsumerGroup, ConsumerMember, GroupState, MemberState},
+        group::{ConsumerGroup, ConsumerMember, MemberState},
         waiting::{DeferredHeartbeat, JoinReply, Later, LeaveReply, OnEnd, Owed, Reply, Waiting, Write},
     },
     coordinator::Coordinator,
@@ -222,7 +222,7 @@ impl Coordinator {
             self.undo(step.now, &mut group, &write.undo, cancelled);
             group.metadata_until_ms = 0;
             group.topics_are_new = true;
-            if write.answer.is_none() && !group.is_gone() && group.state() == GroupState::Empty {
+            if write.answer.is_none() && !group.is_gone() && group.is_empty() {
                 self.refuse_joins(step, &mut group, error);
             }
         }

@@ -1,6 +1,10 @@
 //! Members without a record of their assignment, and assignments without a member.
 
-use rota_core::{ErrorCode, Record, records::ConsumerRecord};
+use rota_core::{
+    ErrorCode, Record,
+    consumer_group::group::ConsumerGroup,
+    records::{ConsumerRecord, CurrentValue, EpochedIndexes},
+};
 
 use crate::{
     classic::{FOO, leave, with_join},
@@ -72,4 +76,25 @@ fn a_join_at_epoch_0_that_was_not_stored_leaves_no_member() {
     assert_eq!(g.effects.answers[&joining], "15");
     assert_eq!(g.coordinator.view_consumer_group("g").unwrap().members.len(), 1);
     g.coordinator.check_invariants().unwrap();
+}
+
+#[test]
+fn the_last_record_that_names_a_partition_says_who_holds_it() {
+    let mut group = ConsumerGroup::new("g".into());
+    let holds = |id: &str, partitions: &[i32]| {
+        let assigned = vec![EpochedIndexes { topic_id: 1, partitions: partitions.to_vec(), epochs: Vec::new() }];
+        let value = CurrentValue { epoch: 1, previous_epoch: 0, state: 0, assigned, pending_revocation: Vec::new() };
+        ConsumerRecord::Current(id.into(), Some(Box::new(value)))
+    };
+    let steps = [
+        (holds("m1", &[0, 1]), "m1 m1"),
+        (holds("m2", &[1, 2]), "m1 m2 m2"),
+        (holds("m1", &[0, 1]), "m1 m1 m2"),
+        (holds("m2", &[2]), "m1 m1 m2"),
+        (holds("m1", &[]), "m2"),
+    ];
+    for (record, owners) in steps {
+        group.apply(&record);
+        assert_eq!(group.owners().values().map(|owner| &**owner).collect::<Vec<_>>().join(" "), owners, "{record:?}");
+    }
 }

@@ -251,6 +251,26 @@ fn a_classic_member_compares_topics_for_the_whole_group() {
     assert!(ends_at(&mut scene, &receipt, ends_ms));
 }
 
+/// Time alone makes the target due: the heartbeat that computes it has to be handled as a request.
+#[test]
+fn a_group_whose_next_target_is_not_due_gives_no_receipt_and_writes_nothing() {
+    let mut scene = Scene::new(settings(1_000));
+    assert_eq!(scene.send(&join("m0", &["one", "bar"])), "2 [bar:012 one:0]");
+    assert_eq!(scene.send(&join("m1", &["one", "bar"])), "2 []");
+    assert_eq!(scene.state(), "Assigning G3 T2");
+    for ms in [0, 1, 998] {
+        scene.now_ms += ms;
+        let now = scene.now();
+        let seen = submit(&mut scene.coordinator, now, "m0", 2);
+        assert!(seen.receipt.is_none() && seen.appends == 0 && !seen.answer.is_empty(), "after {ms} ms more");
+    }
+    scene.now_ms += 1;
+    scene.records();
+    assert_eq!(scene.send(&beat("m0", 2)), "2 [bar:01]");
+    assert!(scene.records().starts_with("7(m0 bar:01) 7(m1 bar:2 one:0) 6(3)"));
+    assert_eq!(scene.state(), "Reconciling G3 T3");
+}
+
 /// Patterns are resolved again after a time of the wall clock, too.
 #[test]
 fn a_group_with_patterns_gives_no_receipt() {

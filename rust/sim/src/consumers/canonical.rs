@@ -222,7 +222,7 @@ fn put_client(world: &World, client: usize, put_id: &mut dyn FnMut(&Arc<str>), i
     let places: [&Partitions; 3] = [&known.owned, &known.told, &known.kept];
     places.hash(into);
     let before = world.kept_before.get(client);
-    before.map(|(epoch, kept)| (*epoch == known.epoch).then_some(kept)).hash(into);
+    before.map(|before| (before.epoch == known.epoch).then_some(&before.kept)).hash(into);
     committable(world, client).hash(into);
     match &known.phase {
         Phase::Out => 0_u8.hash(into),

@@ -49,7 +49,7 @@ pub const CHECKS: [(&str, Check); 14] = [
 ];
 
 /// The ids of the checks of a state.
-pub const OF_STATES: [&str; 7] = ["C1 C3 C6 C10 C16", "C2", "C13", "C15", "C16", "C17", "S18"];
+pub const OF_STATES: [&str; 7] = ["C1 C3 C6 C10 C16 S21", "C2", "C13", "C15", "C16", "C17", "S18"];
 
 /// The checks of a state.
 pub fn of_state(world: &World) -> Vec<Verdict> {

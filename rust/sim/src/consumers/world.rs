@@ -139,14 +139,22 @@ pub struct World {
     pub topics: usize,
     /// The bounds.
     pub bounds: Arc<Bounds>,
-    /// Of each client its epoch and what it had kept when the append that ends next began; without one: nothing.
-    pub kept_before: Vec<Kept>,
+    /// Of each client what was so when the append that ends next began; without one: nothing.
+    pub kept_before: Vec<Before>,
     written: u64,
     tickets: u64,
 }
 
-/// The epoch that a client knows, and what it has kept since its member had that.
-pub type Kept = (Option<i32>, Partitions);
+/// What is so of a client when an append begins.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// The epoch that it knows.
+    pub epoch: Option<i32>,
+    /// What it has kept since its member had that.
+    pub kept: Partitions,
+    /// What its member has to give up. The log has the same.
+    pub revoked: Partitions,
+}
 
 /// The client that a member id belongs to, and which of its ids that is.
 pub fn owner_of(member_id: &str) -> (usize, u8) {
@@ -287,13 +295,10 @@ impl World {
         let mut told = Told::default();
         let mut effects = Effects::default();
         let mut fate = Fate::Answered;
-        let mut revoked = self.revoked();
-        if matches!(event, Event::End(Some(_)) | Event::Crash(false)) {
-            // What a failed append has asked for is not given up.
-            revoked.iter_mut().for_each(Partitions::clear);
-            self.keep_what_was_kept();
-        }
-        let (ends_next, kept_so_far) = (self.ends_next(), self.bounds.held.then(|| self.kept()));
+        // What a failed append has asked for is not given up.
+        let has_failed = matches!(event, Event::End(Some(_)) | Event::Crash(false));
+        let revoked = if has_failed { self.keep_what_was_kept() } else { self.revoked() };
+        let (ends_next, kept_so_far) = (self.ends_next(), self.bounds.held.then(|| self.kept(&revoked)));
         match event {
             Event::Ask(client, ask, of_it) => {
                 fate = of_it;
@@ -420,17 +425,28 @@ impl World {
         self.in_flight.first().map(|(append_id, _)| *append_id)
     }
 
-    fn kept(&self) -> Vec<Kept> {
-        self.clients.iter().map(|known| (known.epoch, known.kept.clone())).collect()
+    fn kept(&self, revoked: &[Partitions]) -> Vec<Before> {
+        let clients = self.clients.iter().zip(revoked);
+        let kept = |(known, revoked): (&Client, &Partitions)| Before {
+            epoch: known.epoch,
+            kept: known.kept.clone(),
+            revoked: revoked.clone(),
+        };
+        clients.map(kept).collect()
     }
 
-    /// What an append took from a member, it has had all along if the append fails.
-    fn keep_what_was_kept(&mut self) {
-        for (known, (epoch, kept)) in self.clients.iter_mut().zip(std::mem::take(&mut self.kept_before)) {
-            if known.epoch == epoch {
-                known.kept = kept;
+    /// What an append took from a member, it has had all along if the append fails. Returns what each client was to give up
+    /// when that append began: the next request may acknowledge it in the same step.
+    fn keep_what_was_kept(&mut self) -> Vec<Partitions> {
+        let mut revoked = vec![Partitions::new(); self.clients.len()];
+        for (client, before) in std::mem::take(&mut self.kept_before).into_iter().enumerate() {
+            let known = &mut self.clients[client];
+            if known.epoch == before.epoch {
+                known.kept = before.kept;
             }
+            revoked[client] = before.revoked;
         }
+        revoked
     }
 
     fn end(&mut self, error: Option<ErrorCode>, effects: &mut Effects, told: &mut Told) {

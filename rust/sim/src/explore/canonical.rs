@@ -248,11 +248,9 @@ impl<H: Hasher> Canonical<'_, H> {
                 self.assignment(bytes);
             }
         }
-        for (topic, partitions) in offsets {
-            for (partition, value) in partitions {
-                self.put((topic, partition));
-                self.offset(value);
-            }
+        for (topic, partition, value) in offsets.iter() {
+            self.put((topic, partition));
+            self.offset(&value.to_value());
         }
     }
 

@@ -265,7 +265,7 @@ impl Fleet {
             }
             Command::Stopped(stop) => self.stopped(node, stop),
             Command::SnapshotDone(..) => self.effective(Kind::Snapshots),
-            Command::Read(..) | Command::Released(_) => {}
+            Command::Read(..) | Command::Released(_) | Command::Lost(_) => {}
         }
     }
 
