@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from rota import _rota
-from rota.arguments import text
+from rota.arguments import seconds, text
 from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.clock import VirtualClock
+    from rota.server import Server
 
 __all__ = ["StableWait", "needs_time"]
 
@@ -22,6 +23,9 @@ SLICE_MS = 100
 
 SILENT_SECONDS = 3.0
 """On a virtual clock, how long a client that is gone has to come back before the wait gives up."""
+
+READY_SECONDS = 0.01
+"""The time between two looks at a cluster."""
 
 NEVER_MS = 2**64 - 1
 
@@ -42,8 +46,7 @@ class StableWait:
         text(group, "group")
         if members is not None:
             members = _count(members)
-        if not timeout >= 0:
-            raise ValueError(f"timeout is {timeout!r}: give seconds, 0 or more")
+        seconds(timeout, "timeout")
         self._server = server
         self._is_virtual = clock is not None
         self._group = group
@@ -124,6 +127,17 @@ class StableWait:
         if self._is_virtual and explanation.waiting:
             reason += f"; {needs_time(explanation, explanation.waiting)}"
         return reason
+
+
+def until_ready(server: Server, timeout: float) -> None:
+    """Wait until a server answers for groups. Raises TimeoutError with the reason why it does not."""
+    deadline = time.monotonic() + seconds(timeout, "timeout")
+    while (cluster := server.cluster()) is not None and not cluster.is_ready:
+        server.check_running()
+        if time.monotonic() >= deadline:
+            reason = cluster.reason or f"it is {cluster.standing}"
+            raise TimeoutError(f"the server did not join its cluster within {timeout:g} s: {reason}")
+        time.sleep(READY_SECONDS)
 
 
 def needs_time(explanation: _rota.Explanation, waiting: tuple[_rota.Wait, ...] | list[_rota.Wait]) -> str:

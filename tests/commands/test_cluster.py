@@ -192,7 +192,8 @@ def test_a_cluster_is_described_as_its_servers_see_it(scene: Scene) -> None:
 def test_a_partition_is_moved_and_stays_until_it_is_unpinned(scene: Scene) -> None:
     topic = "__consumer_offsets"
     assert scene.done("move", "3", "2") == {"topic": topic, "partition": 3, "node": 2, "is_done": True}
-    assert cluster_of(scene.servers[2]).partitions[3].owner == 2
+    # Its own watch may show it a moment after the command has seen it.
+    eventually(lambda: cluster_of(scene.servers[2]).partitions[3].owner == 2, WITHIN_S, "the server knows")
     plan = scene.done("plan")
     assert [(row["partition"], row["pin"]) for row in plan["pinned"]] == [(3, 2)]
     assert scene.done("unpin", "3")["has_changed"] is True
@@ -205,7 +206,9 @@ def test_a_partition_of_transactions_is_moved_with_its_own_number(scene: Scene) 
     for node in (2, 1):
         moved = scene.done("move", "3", str(node), "--transactions")
         assert moved == {"topic": topic, "partition": 3, "node": node, "is_done": True}
-        assert cluster_of(scene.servers[node]).transaction_partitions[3].owner == node
+        # Its own watch may show it a moment after the command has seen it.
+        server = scene.servers[node]
+        eventually(lambda: cluster_of(server).transaction_partitions[3].owner == node, WITHIN_S, "the server knows")  # noqa: B023
         plan = scene.done("plan")
         assert [(row["partition"], row["pin"]) for row in plan["transactions"]["pinned"]] == [(3, node)]
         assert plan["pinned"] == []

@@ -23,7 +23,7 @@ from harness.postgres import Postgres
 from harness.raw import NONE, Connection
 from rota import EngineAccess, _rota, exits
 from rota.cli import app
-from rota.cluster import directory
+from rota.cluster import directory, transfer
 from rota.cluster.looking import STATE_TOPIC
 from tests.clients.eventually import eventually
 from tests.server.test_data import serving
@@ -134,9 +134,12 @@ def places_of(consumer: Consumer) -> list[TopicPartition]:
         return []
 
 
-def in_transaction(server: rota.Server, transactional_id: str, offset: int, *, ends: bool) -> Producer:
-    """A transaction with an offset of group g1."""
-    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": transactional_id})
+def in_transaction(
+    server: rota.Server, transactional_id: str, offset: int, *, ends: bool, timeout_ms: int = 60_000
+) -> Producer:
+    """A transaction with an offset of group g1. One that does not end is aborted after its timeout."""
+    settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, **settings})
     producer.init_transactions(WITHIN_S)
     producer.begin_transaction()
     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g1"})
@@ -148,7 +151,7 @@ def in_transaction(server: rota.Server, transactional_id: str, offset: int, *, e
     return producer
 
 
-def filled(data: Path) -> Offsets:
+def filled(data: Path, timeout_ms: int = 60_000) -> Offsets:
     """A directory with groups, a topic, a transaction that has ended and an open one. Returns what is committed."""
     with on_data(data) as server:
         server.create_topic(TOPIC, 3)
@@ -158,7 +161,7 @@ def filled(data: Path) -> Offsets:
         in_transaction(server, "ended", 4_242, ends=True)
         found = committed(server)
         assert found["g1"] == [4_242, 101, 102]
-        in_transaction(server, "open", 6_666, ends=False)
+        in_transaction(server, "open", 6_666, ends=False, timeout_ms=timeout_ms)
     return found
 
 
@@ -200,7 +203,8 @@ def test_offsets_of_a_transaction_that_begins_during_an_export_are_left_out(
     tmp_path: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = etcd.url(f"transfer/{next(NUMBERS)}")
-    before = filled(tmp_path / "data")
+    # The server answers for what is committed once the open transaction is over.
+    before = filled(tmp_path / "data", timeout_ms=2_000)
     done("import", url, tmp_path / "data", "--ttl-ms", TTL_MS)
     with node(url, 1) as server:
         committed(server)
@@ -256,6 +260,33 @@ def test_an_import_is_not_there_before_it_is_whole(tmp_path: Path, url: str) -> 
         assert (again.exit_code, "has a cluster already" in again.stderr) == (exits.FAILED, True)
 
 
+def test_an_import_that_begins_anew_leaves_nothing_of_another_directory(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small = tmp_path / "large", tmp_path / "small"
+    for data, partitions, offset in ((large, 20, 7), (small, 4, 5)):
+        with on_data(data, **{"offsets.topic.num.partitions": partitions}) as server:
+            server.create_topic(TOPIC, 3)
+            for group in GROUPS:
+                commit(server, group, offset)
+            before = committed(server)
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer, "_free_producer_id", interrupted)
+        assert run("import", url, large, "--ttl-ms", TTL_MS).exit_code == exits.INTERRUPTED
+    engine = _rota.EngineOperator(url, EngineAccess().arguments(), 2_000, begins=True)
+    others = range(7, 20)
+    assert any(any(engine.content(partition)) for partition in others)
+    done("import", url, small, "--ttl-ms", TTL_MS)
+    assert not any(any(engine.content(partition)) for partition in others)
+    with node(url, 1) as server:
+        eventually(lambda: is_member(server), WITHIN_S, "the server has joined", lambda: reason(server))
+        assert committed(server) == before
+
+
 def test_messages_go_along_with_the_directory(tmp_path: Path, url: str) -> None:
     data = tmp_path / "data"
     before = filled(data)
@@ -309,7 +340,7 @@ def test_what_cannot_be_imported_is_refused_and_writes_nothing(tmp_path: Path, e
         server.create_topic(TOPIC, 3)
         commit(server, "g0", 1)
         in_use = run("import", url, data)
-        assert (in_use.exit_code, "in use by another process" in in_use.stderr) == (exits.FAILED, True)
+        assert (in_use.exit_code, "in use by this process" in in_use.stderr) == (exits.FAILED, True)
     meta = (data / "meta.properties").read_text()
     for text, says in (
         (meta.replace("rota.version=1", "rota.version=2"), "has format 2"),

@@ -185,12 +185,16 @@ def arguments(
     """What the compiled half gets of the engine, and of the way to the other servers. Raises ValueError if something is
     missing or wrong."""
     if engine is None:
-        given = {"node_id": node_id, "engine_access": access, "peer_access": peer_access}
-        for name, value in given.items():
-            if value is not None:
+        defaults: dict[str, tuple[object, object]] = {
+            "node_id": (node_id, None),
+            "engine_access": (access, None),
+            "peer_access": (peer_access, None),
+            "reads": (reads, "session"),
+            "ttl_ms": (ttl_ms, TTL_MS),
+        }
+        for name, (value, default) in defaults.items():
+            if value != default:
                 raise ValueError(f"{name} is {value!r}, and there is no engine: give `engine`, too")
-        if reads != "session":
-            raise ValueError(f"reads is {reads!r}, and there is no engine: give `engine`, too")
         return None, None
     if node_id is None:
         raise ValueError("an engine needs a node_id: give each server of the cluster a number of its own, from 0")

@@ -204,6 +204,8 @@ def _read_into(
             cluster.tell(f"writes partition {number} of {counts[topic]} of {topic}")
             operator.restore(log, topic, number, at, now_ms, marker)
             at += 1
+    # An import that was interrupted may have been of a directory with more.
+    operator.empty_from(at, now_ms, marker)
     free = f"{_free_producer_id(log, counts[STATE_TOPIC])} {0:032x}"
     new = new | {PRODUCER_IDS: free.encode()}
     # An import that was interrupted may have left others.

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use rota_engine::{Beat, NodeId, View};
+use rota_engine::{Incarnation, NodeId, View};
 
-/// A node's last beat.
+/// A node's last sign of life: its process has registered, or has beaten.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    beat: Beat,
+    incarnation: Incarnation,
+    /// Of its last beat; 0: it has registered only.
+    counter: u64,
     since_ms: u64,
     /// Whether the count of its silence has begun anew since then.
     is_anew: bool,
 }
 
-/// Since when each node's last beat has been seen.
+/// Since when each node's last sign of life has been seen.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     seen: BTreeMap<NodeId, Seen>,
@@ -25,15 +27,19 @@ pub(crate) struct Members {
 impl Members {
     /// A view arrives.
     pub fn listen(&mut self, now_ms: u64, view: &View) {
-        self.seen.retain(|node, _| view.beats.contains_key(node));
-        for (node, beat) in &view.beats {
-            // A beat of an earlier process is no sign of life.
-            if view.nodes.get(node).is_none_or(|known| known.incarnation != beat.incarnation) {
-                self.seen.remove(node);
-                continue;
+        self.seen.retain(|node, _| view.nodes.contains_key(node));
+        for (node, registered) in &view.nodes {
+            let incarnation = registered.incarnation;
+            // A beat of an earlier process is no sign of life, and a process that has registered beats soon.
+            let beat = view.beats.get(node).filter(|beat| beat.incarnation == incarnation);
+            let counter = beat.map_or(0, |beat| beat.counter);
+            let is_known = self.seen.get(node).is_some_and(|seen| {
+                // Of processes that register and die before they beat only the first one counts.
+                seen.counter == counter && (counter == 0 || seen.incarnation == incarnation)
+            });
+            if !is_known {
+                self.seen.insert(*node, Seen { incarnation, counter, since_ms: now_ms, is_anew: false });
             }
-            let known = self.seen.get(node).filter(|known| known.beat == *beat).copied();
-            self.seen.insert(*node, known.unwrap_or(Seen { beat: *beat, since_ms: now_ms, is_anew: false }));
         }
     }
 

@@ -50,6 +50,9 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Refused::UnknownNode(node, known) if known.is_empty() => {
+                write!(f, "there is no node {}; no server has joined the cluster", node.0)
+            }
             Refused::UnknownNode(node, known) => {
                 let known: Vec<String> = known.iter().map(|node| node.0.to_string()).collect();
                 write!(f, "there is no node {}; the cluster has {}", node.0, known.join(", "))
@@ -280,5 +283,7 @@ mod tests {
         let unknown = Refused::UnknownNode(NodeId(3), vec![NodeId(1), NodeId(2)]);
         assert_eq!(forget(&before, NodeId(3)), Err(unknown.clone()));
         assert_eq!(unknown.to_string(), "there is no node 3; the cluster has 1, 2");
+        let unknown = Refused::UnknownNode(NodeId(3), Vec::new());
+        assert_eq!(unknown.to_string(), "there is no node 3; no server has joined the cluster");
     }
 }

@@ -1,13 +1,14 @@
 //! What a node's host and its serving thread share: until when reads are answered, and which partitions are served.
 //!
-//! The host decides and the serving thread carries out. The order of two things matters: a partition that is lost is
-//! unloaded first, and reads are answered longer after that (§3.1).
+//! The host decides and the serving thread carries out. The order of three things matters: a partition that is lost is
+//! unloaded first, reads are answered longer after that (§3.1), and none is answered while there is mail: the host sends a
+//! release as soon as it has posted the loss (§4.4).
 
 use std::{
     fmt, mem,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -40,6 +41,8 @@ pub struct Session {
     until_ms: AtomicU64,
     /// The last question that the serving thread has answered.
     answered: AtomicU64,
+    /// Whether there are changes that the serving thread has yet to carry out. Written under the lock of the mail.
+    has_mail: AtomicBool,
     mail: Mutex<Mail>,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     host: UnboundedSender<Message>,
@@ -57,6 +60,7 @@ impl Session {
             clock,
             until_ms: AtomicU64::new(0),
             answered: AtomicU64::new(0),
+            has_mail: AtomicBool::new(false),
             mail: Mutex::default(),
             wake: OnceLock::new(),
             host,
@@ -78,23 +82,34 @@ impl Session {
         let _once = self.wake.set(Box::new(wake));
     }
 
-    /// Whether reads may be answered. The caller has taken the bytes of its requests before this reads the clock (§5.2).
+    /// Whether reads may be answered: there is no mail, and the session lasts. The caller has taken the bytes of its
+    /// requests before this looks (§5.2).
     pub fn is_valid(&self) -> bool {
-        self.clock.now_ms() < self.until_ms.load(Ordering::Acquire)
+        let is_followed = !self.has_mail.load(Ordering::Acquire);
+        is_followed && self.clock.now_ms() < self.until_ms.load(Ordering::Acquire)
+    }
+
+    /// Whether the session lasts, whatever mail there is: for what answers nothing from a partition.
+    pub fn lasts(&self) -> bool {
+        self.is_valid() || self.clock.now_ms() < self.mail().until_ms
     }
 
     /// The serving thread takes what it has to do, and does it before this returns. Partitions that are lost come before
-    /// the time that they would have been answered in.
-    pub fn follow(&self, mut carry_out: impl FnMut(Change)) {
+    /// the time that they would have been answered in. Returns whether reads may be answered then: the mail may have
+    /// prolonged a session that was over without it.
+    pub fn follow(&self, mut carry_out: impl FnMut(Change)) -> bool {
         let mut mail = self.mail();
-        let (changes, asked) = (mem::take(&mut mail.changes), mail.asked);
-        drop(mail);
-        changes.into_iter().for_each(&mut carry_out);
-        self.answered.store(asked, Ordering::Release);
-        let mail = self.mail();
-        if mail.changes.is_empty() {
-            self.until_ms.store(mail.until_ms, Ordering::Release);
+        while !mail.changes.is_empty() {
+            let changes = mem::take(&mut mail.changes);
+            drop(mail);
+            changes.into_iter().for_each(&mut carry_out);
+            mail = self.mail();
         }
+        self.answered.store(mail.asked, Ordering::Release);
+        self.until_ms.store(mail.until_ms, Ordering::Release);
+        self.has_mail.store(false, Ordering::Release);
+        drop(mail);
+        self.is_valid()
     }
 
     /// The serving thread waits for the engine, which answers it: it takes no turns, and is not stuck. It answers no reads
@@ -122,7 +137,7 @@ impl Session {
         let _gone = self.host.send(Message::Damaged(partition, epoch, reason));
     }
 
-    /// The host leaves work, and says until when reads are answered.
+    /// The host leaves work, and says until when reads are answered. From then on none is answered before the work is done.
     pub(crate) fn post(&self, changes: impl IntoIterator<Item = Change>, until_ms: u64) {
         let mut mail = self.mail();
         mail.changes.extend(changes);
@@ -131,6 +146,7 @@ impl Session {
             self.until_ms.store(until_ms, Ordering::Release);
             return;
         }
+        self.has_mail.store(true, Ordering::Release);
         drop(mail);
         self.wake();
     }
@@ -179,6 +195,41 @@ mod tests {
         assert_eq!(seen, [Change::Lose(PartitionId(3), Epoch(1))]);
         assert!(!session.has_lost(PartitionId(3), Epoch(1)));
         assert!(session.is_valid());
+    }
+
+    #[test]
+    fn nothing_is_answered_while_a_lost_partition_is_not_unloaded() {
+        let (host, _messages) = unbounded_channel();
+        let session = Session::new(SessionClock::new(|| 50), host);
+        session.post([], 100);
+        assert!(session.is_valid());
+        session.post([Change::Lose(PartitionId(3), Epoch(1))], 100);
+        assert!(!session.is_valid(), "its release is on its way");
+        assert!(session.lasts());
+        let mut seen = Vec::new();
+        assert!(session.follow(|change| {
+            if seen.is_empty() {
+                session.post([Change::Lose(PartitionId(4), Epoch(1))], 100);
+            }
+            seen.push(change);
+        }));
+        assert_eq!(seen, [3, 4].map(|partition| Change::Lose(PartitionId(partition), Epoch(1))));
+        assert!(session.is_valid());
+    }
+
+    #[test]
+    fn a_session_that_the_mail_prolongs_is_not_over() {
+        let now_ms = Arc::new(AtomicU64::new(50));
+        let (clock, (host, _messages)) = (Arc::clone(&now_ms), unbounded_channel());
+        let session = Session::new(SessionClock::new(move || clock.load(Ordering::Relaxed)), host);
+        session.post([], 100);
+        session.post([Change::Lose(PartitionId(3), Epoch(1))], 200);
+        now_ms.store(150, Ordering::Relaxed);
+        assert!(session.lasts(), "beats were answered meanwhile");
+        assert!(session.follow(|_| ()));
+        session.post([Change::Lose(PartitionId(4), Epoch(1))], 100);
+        assert!(!session.lasts());
+        assert!(!session.follow(|_| ()));
     }
 
     #[test]

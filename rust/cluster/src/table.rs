@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rota_engine::{HistoryId, NodeId, PartitionId, node::Stop};
+use rota_engine::{
+    HistoryId, NodeId, Part, PartitionId,
+    node::{Lost, Stop},
+};
 
 use crate::notes::{ClusterSettings, NodeInfo};
 
@@ -106,6 +109,26 @@ pub(crate) const OTHER_HISTORY: &str = "the engine has another history than this
                                         with `rota cluster accept-loss`, the engine was restored or emptied: accept the \
                                         loss, or stop the engine and repair it";
 
+/// What an engine that went back had confirmed, for operators.
+pub(crate) fn what_is_lost(lost: Lost, name: impl Fn(PartitionId) -> String) -> String {
+    match lost {
+        Lost::Revision { known, answered } => {
+            format!("revision {}: it answered a later request at revision {}", known.0, answered.0)
+        }
+        Lost::Beat(counter) => format!("beat {counter} of this server"),
+        Lost::Ownership { partition, mine, shown } => {
+            let instead = shown.map_or_else(|| "nothing".to_owned(), owner);
+            format!("that {} has {}: it has {instead}", name(partition), owner(mine))
+        }
+        Lost::End(partition) => format!("the end of {}, behind which this server appends", name(partition)),
+    }
+}
+
+fn owner(part: Part) -> String {
+    let held = if part.held { "" } else { ", released" };
+    format!("node {} as its owner in epoch {}{held}", part.node.0, part.epoch.0)
+}
+
 /// Why a node stopped, for operators.
 pub(crate) fn reason(stop: Stop) -> String {
     let reason = match stop {
@@ -117,4 +140,33 @@ pub(crate) fn reason(stop: Stop) -> String {
         }
     };
     reason.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_engine::{Epoch, Incarnation, Revision};
+
+    use super::*;
+
+    #[test]
+    fn an_operator_reads_what_is_lost() {
+        let text = |lost| what_is_lost(lost, |partition| format!("__consumer_offsets-{}", partition.0));
+        let part =
+            |epoch, node, held| Part { epoch: Epoch(epoch), node: NodeId(node), incarnation: Incarnation(1), held };
+        let (partition, mine) = (PartitionId(3), part(5, 1, true));
+        assert_eq!(
+            text(Lost::Revision { known: Revision(12), answered: Revision(9) }),
+            "revision 12: it answered a later request at revision 9"
+        );
+        assert_eq!(text(Lost::Beat(7)), "beat 7 of this server");
+        assert_eq!(
+            text(Lost::Ownership { partition, mine, shown: Some(part(4, 2, false)) }),
+            "that __consumer_offsets-3 has node 1 as its owner in epoch 5: it has node 2 as its owner in epoch 4, released"
+        );
+        assert_eq!(
+            text(Lost::Ownership { partition, mine, shown: None }),
+            "that __consumer_offsets-3 has node 1 as its owner in epoch 5: it has nothing"
+        );
+        assert_eq!(text(Lost::End(partition)), "the end of __consumer_offsets-3, behind which this server appends");
+    }
 }

@@ -140,6 +140,9 @@ impl Operator {
                 _ => return Err(ChangeError::Contended),
             };
             let old = before.log.head;
+            // Above the chunks that are there, also those of an interrupted import, so that the sweep finds them (§7.2).
+            let of_head = old.as_ref().map(|head| head.value.upto);
+            let upto = before.log.chunks.keys().map(|key| key.upto).chain(of_head).fold(upto, Ord::max);
             let prev = old.as_ref().map_or(Prev::Nothing, |head| Prev::Head(head.revision));
             let (count, checksum) = (chunks.len() as u32, checksum(&chunks));
             let head = SnapshotHead { upto, epoch: token.epoch, chunks: count, checksum };
@@ -156,6 +159,19 @@ impl Operator {
             ask(Body::Release(Release { partition, token })).await.map(|_| ())
         })
     }
+
+    /// Empties the partitions from this one on, which an interrupted import of a directory with more of them has filled.
+    pub fn empty_from(
+        &self,
+        first: PartitionId,
+        incarnation: Incarnation,
+        now_ms: i64,
+        marker: &[u8],
+    ) -> Result<(), ChangeError> {
+        let parts = self.view().map_err(ChangeError::Failed)?.parts;
+        let empty = |partition| self.restore(partition, incarnation, 0, &[], now_ms, marker);
+        parts.range(first..).try_for_each(|(partition, _)| empty(*partition))
+    }
 }
 
 fn held(content: &Content) -> Result<(), ChangeError> {
@@ -165,6 +181,7 @@ fn held(content: &Content) -> Result<(), ChangeError> {
 #[cfg(test)]
 mod tests {
     use rota_engine::HistoryId;
+    use rota_log::BatchWriter;
 
     use super::*;
     use crate::{
@@ -195,6 +212,29 @@ mod tests {
     fn mark(operator: &Operator, seen: Option<&[u8]>, marker: &[u8]) {
         let change = (CLUSTER.to_owned(), seen.map(<[u8]>::to_vec), Some(marker.to_vec()));
         operator.change_notes(&[change]).expect("a marker");
+    }
+
+    #[test]
+    fn an_import_that_begins_anew_leaves_nothing_of_the_one_before() {
+        let engine = MemoryEngine::new(HistoryId(1));
+        let attach = async { Ok::<_, String>(engine.link()) };
+        let operator = Operator::connect(attach).expect("a runtime").expect("an engine");
+        let mut batch = BatchWriter::default();
+        batch.push(0, Some(b"key"), Some(b"value"));
+        let batch = batch.finish();
+        let chunks = || [0, 1, 2].map(|at| operator.contents(PartitionId(at)).expect("contents").log.chunks.len());
+        let restore = |at: i32, upto: i64, part: &[u8], marker: &[u8]| {
+            operator.restore(PartitionId(at), Incarnation(1), upto, part, 0, marker).expect("a partition");
+        };
+        mark(&operator, None, b"importing=first");
+        (0..3).for_each(|at| restore(at, 9, &batch, b"importing=first"));
+        assert_eq!(chunks(), [1, 1, 1]);
+        mark(&operator, Some(b"importing=first"), b"importing=second");
+        restore(0, 1, &batch, b"importing=second");
+        operator.empty_from(PartitionId(1), Incarnation(1), 0, b"importing=second").expect("the others");
+        assert_eq!(chunks(), [1, 0, 0]);
+        let first = operator.contents(PARTITION).expect("contents").log;
+        assert_eq!((first.end(), first.snapshot().map(|chunks| chunks.len())), (Ok(9), Ok(1)));
     }
 
     #[test]

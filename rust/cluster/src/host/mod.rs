@@ -59,7 +59,7 @@ use crate::{
     producer_ids::{ProducerIds, reserve},
     session::Session,
     stats::ClusterStats,
-    table::{ClusterTable, Standing, reason},
+    table::{ClusterTable, Standing, reason, what_is_lost},
 };
 
 /// Connects to the engine. Called again after a pause if it fails; the error says why.
@@ -533,6 +533,10 @@ impl<'c> Running<'c> {
             Command::SnapshotDone(..) => self.shared.count(|stats| stats.snapshots += 1),
             // Reads are gated by the session. What the node owns afterwards says the rest.
             Command::Read(..) | Command::Unload(..) | Command::Released(_) => {}
+            Command::Lost(lost) => {
+                let lost = what_is_lost(lost, |partition| self.cluster.partitions.name(partition));
+                eprintln!("rota: the engine has lost {lost}");
+            }
             Command::Stopped(stop) => {
                 eprintln!("rota: this node stops answering for groups and transactions: {}", reason(stop));
             }

@@ -156,7 +156,7 @@ impl Running<'_> {
 
     fn write_plan(&mut self, now_ms: u64, view: &View, members: &[NodeId]) {
         // The lowest node plans. Two that both take themselves for it do no harm.
-        if members.first() != Some(&self.config.node) || self.is_putting_note {
+        if members.first() != Some(&self.config.node) || self.is_putting_note || !self.is_fresh(view) {
             return;
         }
         let holders = view.parts.keys().filter_map(|partition| Some((*partition, holder_of(view, *partition)?)));
@@ -168,6 +168,14 @@ impl Running<'_> {
         if next != self.plan {
             self.put_note(view, notes::PLAN.to_owned(), Some(next.written()));
         }
+    }
+
+    /// Whether the view shows this node's last answered beat, or the one before. In one that stands still all others are
+    /// silent, and a plan without them would take their partitions.
+    fn is_fresh(&self, view: &View) -> bool {
+        let answered = self.node.inspect().shown.map_or(0, |(_, counter)| counter);
+        let own = view.beats.get(&self.config.node).filter(|beat| beat.incarnation == self.incarnation);
+        own.map_or(0, |beat| beat.counter) + 1 >= answered
     }
 
     /// Writes a note over what the view shows. The view shows whether it was written.

@@ -9,10 +9,10 @@ mod operators;
 mod restores;
 mod scene;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use rota_cluster::{Engine, Standing};
-use rota_engine::PartitionId;
+use rota_cluster::{Engine, Standing, notes::Plan};
+use rota_engine::{NodeId, PartitionId};
 
 use scene::{PARTITIONS, Scene, TTL_MS, run};
 
@@ -36,6 +36,11 @@ async fn two_nodes() -> Scene {
 
 fn of(scene: &Scene, id: i32) -> Vec<i32> {
     ALL.filter(|partition| scene.owners()[*partition as usize] == Some(id)).collect()
+}
+
+/// The epochs of all partitions.
+fn epochs(scene: &Scene) -> Vec<i32> {
+    scene.engine.view().parts.values().map(|part| part.epoch.0).collect()
 }
 
 /// A value that was acknowledged, for each partition.
@@ -238,13 +243,69 @@ fn a_node_whose_beats_are_late_takes_over_from_a_dead_one() {
 #[test]
 fn a_stalled_watch_alone_takes_nothing_from_anybody() {
     run(|| async {
-        let scene = two_nodes().await;
-        let before = scene.owners();
-        scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = true);
-        scene.pass(4 * TTL_MS).await;
-        assert_eq!(scene.owners(), before, "claims are refused: the owner beats");
-        scene.processes[&1].link.set_faults(|faults| faults.is_watch_stalled = false);
-        scene.pass(TTL_MS).await;
+        let mut scene = one_node().await;
+        // Their beats do not come at one time.
+        scene.pass(400).await;
+        scene.start(2);
+        scene.until(5 * TTL_MS, |scene| of(scene, 2).len() == 2).await;
+        scene.until(1_000, Scene::all_answer).await;
+        scene.pass(5 * TTL_MS).await;
+        let (before, epochs) = (scene.owners(), epochs(&scene));
+        for stalled in [1, 2] {
+            let stall = |stalls| scene.processes[&stalled].link.set_faults(|faults| faults.is_watch_stalled = stalls);
+            stall(true);
+            scene.pass(4 * TTL_MS).await;
+            stall(false);
+            scene.pass(2 * TTL_MS).await;
+            assert_eq!(scene.owners(), before, "node {stalled}: others beat, and claims are refused");
+            assert_eq!(self::epochs(&scene), epochs, "node {stalled}");
+        }
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_node_that_was_killed_and_is_there_again_within_a_ttl_keeps_its_partitions() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        scene.pass(5 * TTL_MS).await;
+        let before = (scene.owners(), Plan::of(&scene.engine.view()));
+        scene.kill(2);
+        scene.start(2);
+        // It does not beat in the moment at which it registers.
+        scene.processes[&2].link.set_faults(|faults| faults.latency = Duration::from_millis(50));
+        let from = scene.now_ms();
+        while scene.now_ms() - from < 2 * TTL_MS {
+            scene.pass(10).await;
+            assert_eq!(Plan::of(&scene.engine.view()), before.1, "{} ms", scene.now_ms() - from);
+        }
+        assert_eq!(scene.owners(), before.0);
+        commit_everywhere(&scene).await;
+    });
+}
+
+#[test]
+fn a_node_that_dies_again_as_soon_as_it_has_registered_is_replaced_within_a_ttl() {
+    run(|| async {
+        let mut scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        let registered = |scene: &Scene| scene.engine.view().nodes[&NodeId(2)].incarnation;
+        let from = scene.now_ms();
+        scene.kill(2);
+        // Only the first of several attempts counts.
+        let mut first_ms = None;
+        while of(&scene, 1).len() < 4 {
+            assert!(scene.now_ms() - from < 4 * TTL_MS, "{:?}", scene.owners());
+            let before = registered(&scene);
+            scene.start(2);
+            scene.processes[&2].link.set_faults(|faults| faults.latency = Duration::from_millis(50));
+            scene.until(TTL_MS, |scene| registered(scene) != before || of(scene, 1).len() == 4).await;
+            first_ms.get_or_insert(scene.now_ms());
+            scene.kill(2);
+        }
+        let took_ms = scene.now_ms() - first_ms.unwrap();
+        assert!(took_ms <= TTL_MS + 500, "{took_ms} ms");
         commit_everywhere(&scene).await;
     });
 }
@@ -285,6 +346,21 @@ fn appends_of_unknown_outcome_come_into_the_log_once_and_in_order() {
             });
             assert_eq!(found, expected, "partition {partition}");
         }
+    });
+}
+
+#[test]
+fn a_serving_thread_that_follows_late_answers_nothing_of_what_it_has_lost() {
+    run(|| async {
+        let scene = two_nodes().await;
+        commit_everywhere(&scene).await;
+        scene.processes[&2].late.set(Duration::from_millis(300));
+        let left = scene.processes[&2].host.leave();
+        // `pass` looks that no two nodes answer at one time.
+        let took_ms = scene.until(1_000, |scene| of(scene, 1).len() == 4).await;
+        assert!(took_ms <= 200, "{took_ms} ms");
+        commit_everywhere(&scene).await;
+        left.await.unwrap();
     });
 }
 

@@ -84,6 +84,8 @@ pub struct Process {
     pub served: Arc<Served>,
     /// How often it has connected to the engine.
     pub connects: Arc<AtomicU64>,
+    /// So much later its serving thread follows its host.
+    pub late: Rc<Cell<Duration>>,
     pause: Rc<Pause>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -151,12 +153,14 @@ impl Scene {
         let waker = Arc::new(Notify::new());
         let notified = Arc::clone(&waker);
         host.session.on_mail(move || notified.notify_one());
-        let serving = serve(Arc::clone(&host.session), Arc::clone(&host.log), Arc::clone(&served), waker);
+        let late = Rc::<Cell<Duration>>::default();
+        let (session, log) = (Arc::clone(&host.session), Arc::clone(&host.log));
+        let serving = serve(session, log, Arc::clone(&served), waker, Rc::clone(&late));
         let tasks = vec![
             tokio::task::spawn_local(Pausable { pause: Rc::clone(&pause), inner: Box::pin(run()) }),
             tokio::task::spawn_local(Pausable { pause: Rc::clone(&pause), inner: Box::pin(serving) }),
         ];
-        self.processes.insert(id, Process { id, host, link, served, connects, pause, tasks });
+        self.processes.insert(id, Process { id, host, link, served, connects, late, pause, tasks });
     }
 
     /// An operator accepts what the engine has lost.
@@ -335,9 +339,18 @@ impl Process {
 }
 
 /// What a server's thread does with its mail: loads what it takes, forgets what it loses.
-async fn serve(session: Arc<Session>, log: Arc<ClusterLog>, served: Arc<Served>, waker: Arc<Notify>) {
+async fn serve(
+    session: Arc<Session>,
+    log: Arc<ClusterLog>,
+    served: Arc<Served>,
+    waker: Arc<Notify>,
+    late: Rc<Cell<Duration>>,
+) {
     loop {
         waker.notified().await;
+        if late.get() > Duration::ZERO {
+            sleep(late.get()).await;
+        }
         session.follow(|change| match change {
             Change::Take(partition, epoch) => {
                 let (partition, epoch) = (partition.0, epoch.0);
