@@ -29,6 +29,7 @@ IGNORED = {
     "client_id", "client_host", "assignment", "target_assignment", "rack_id", "assignor_name", "leader_epoch",
     "leader_id", "replica_nodes", "isr_nodes", "offline_replicas", "is_internal", "protocol_type",
     "log_append_time_ms", "timestamp", "producer_id", "producer_epoch", "log_start_offset", "metadata", "generation",
+    "log_dir", "total_bytes", "usable_bytes",
 }
 # fmt: on
 """Fields that rights do not decide, or that differ from run to run."""

@@ -121,6 +121,10 @@ EXPLAINED = {
     "CreateAcls without rights": "Kafka's message is the dump of an object",
     "DeleteAcls without rights": "Kafka's message is the dump of an object",
     "DescribeAcls without rights": "Kafka's message is the dump of an object",
+    **dict.fromkeys(
+        ("ElectLeaders, no rights", "ElectLeaders, no rights, version 0", "ListPartitionReassignments, no rights"),
+        "Kafka's message is the dump of an object",
+    ),
     "Produce, one topic": "Kafka has no message for the broken batch",
 }
 """Steps whose messages differ, and why; everything else of their answers is equal."""

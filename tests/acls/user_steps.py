@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.acls.steps import CLUSTER, STEPS, Fields, Step, allow, named
+from tests.acls.tool_steps import TOOL_STEPS
 
 SHA_256, SHA_512 = 1, 2
 
@@ -121,4 +122,4 @@ DEPARTURES: dict[str, dict[str, int]] = {
 }
 """Steps with other errors than Kafka's: the error of each user, and why."""
 
-EVERY_STEP = (*STEPS, *USER_STEPS)
+EVERY_STEP = (*STEPS, *USER_STEPS, *TOOL_STEPS)

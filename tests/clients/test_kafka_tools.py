@@ -22,23 +22,65 @@ from confluent_kafka import Consumer, Producer
 import rota
 from harness import kafka_tools
 from harness.brokers import KAFKA
+from harness.builds import ROOT
 
 from .eventually import eventually
 
-TOOLS = {
+NAMES = {
     "configs": "kafka.admin.ConfigCommand",
-    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "topics": "org.apache.kafka.tools.TopicCommand",
-    "transactions": "org.apache.kafka.tools.TransactionsCommand",
-    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
-    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
-    "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "groups": "consumer.group.ConsumerGroupCommand",
+    "topics": "TopicCommand",
+    "transactions": "TransactionsCommand",
+    "console-producer": "ConsoleProducer",
+    "console-consumer": "consumer.ConsoleConsumer",
+    "verifiable-consumer": "VerifiableConsumer",
+    "verifiable-producer": "VerifiableProducer",
+    "all-groups": "GroupsCommand",
+    "api-versions": "BrokerApiVersionsCommand",
+    "client-metrics": "ClientMetricsCommand",
+    "cluster": "ClusterTool",
+    "consumer-perf": "ConsumerPerformance",
+    "delegation-tokens": "DelegationTokenCommand",
+    "delete-records": "DeleteRecordsCommand",
+    "e2e-latency": "EndToEndLatency",
+    "features": "FeatureCommand",
+    "get-offsets": "GetOffsetShell",
+    "leader-election": "LeaderElectionCommand",
+    "log-dirs": "LogDirsCommand",
+    "metadata-quorum": "MetadataQuorumCommand",
+    "producer-perf": "ProducerPerformance",
+    "reassign-partitions": "reassign.ReassignPartitionsCommand",
+    "share-groups": "consumer.group.ShareGroupCommand",
+    "streams-groups": "streams.StreamsGroupCommand",
+    "streams-reset": "StreamsResetter",
 }
-ENDS_ONCE = ("console-producer", "console-consumer", "verifiable-consumer", "verifiable-producer")
+TOOLS = {name: of if of.startswith("kafka.") else f"org.apache.kafka.tools.{of}" for name, of in NAMES.items()}
+ENDS_ONCE = (
+    "console-producer",
+    "console-consumer",
+    "consumer-perf",
+    "producer-perf",
+    "verifiable-consumer",
+    "verifiable-producer",
+)
 """These count in static fields, or end with a signal: each is a process of its own."""
+SUBCOMMANDS = ("cluster",)
+"""The address follows their first word."""
 WITHIN_S = 100
 MESSAGES, COMMITTED = 10, 4
+
+SCRIPTS = """
+    acls broker-api-versions client-metrics cluster configs console-consumer console-producer console-share-consumer
+    consumer-groups consumer-perf-test delegation-tokens delete-records e2e-latency features get-offsets groups
+    leader-election log-dirs metadata-quorum producer-perf-test reassign-partitions replica-verification
+    share-consumer-perf-test share-groups streams-application-reset streams-groups topics transactions
+    verifiable-consumer verifiable-producer verifiable-share-consumer
+"""
+"""The tools in `bin` of Apache Kafka 4.4 that speak to a broker: `kafka-NAME.sh`."""
+
+ALTER = "--alter --entity-type"
+
+of_rota = pytest.mark.skipif(bool(os.environ.get("ROTA_TEST_BROKER")), reason="Kafka can do this")
 
 pytestmark = [
     pytest.mark.java,
@@ -64,7 +106,8 @@ class Tools:
         return done.stdout + done.stderr
 
     def _run(self, name: str, *options: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        words = [TOOLS[name], "--bootstrap-server", self.server, *options]
+        first, rest = (options[:1], options[1:]) if name in SUBCOMMANDS else ((), options)
+        words = [TOOLS[name], *first, "--bootstrap-server", self.server, *rest]
         if name not in ENDS_ONCE:
             return kafka_tools.run(*words, given=given, within_s=WITHIN_S)
         command = [sys.executable, str(KAFKA), "tool", *words]
@@ -259,3 +302,121 @@ def test_an_open_transaction_is_listed_described_and_aborted(tools: Tools) -> No
     shown = tools("transactions", "describe-producers", *of_partition).splitlines()
     (row,) = [line.split() for line in shown if re.match(r"\d+\s", line)]
     assert row[-1] == "None", row
+
+
+def test_every_tool_that_speaks_to_a_broker_is_in_the_table() -> None:
+    page = (ROOT / "docs/operating.md").read_text("utf-8").partition("## Kafka's tools")[2]
+    assert re.findall(r"^\| `kafka-([a-z0-9-]+)\.sh` \|", page, re.M) == SCRIPTS.split()
+
+
+def test_the_sizes_of_partitions_are_shown(tools: Tools) -> None:
+    told = tools("log-dirs", "--describe", "--topic-list", "news,missing")
+    [broker] = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["brokers"]
+    [directory] = broker["logDirs"]
+    [partition] = directory["partitions"]
+    assert (partition["partition"], partition["offsetLag"], directory["error"]) == ("news-0", 0, None)
+    assert partition["size"] > MESSAGES * len("message 0")
+    assert "do not exist" in tools.complaint("log-dirs", "--describe", "--broker-list", "7")
+
+
+def test_no_partition_moves_and_no_leader_has_to_be_elected(tools: Tools, tmp_path: Path) -> None:
+    assert "No partition reassignments found." in tools("reassign-partitions", "--list")
+    election = ["--election-type", "preferred"]
+    assert "Valid replica already elected for partitions news-0" in tools(
+        "leader-election", *election, "--topic", "news", "--partition", "0"
+    )
+    assert "elected" not in tools("leader-election", *election, "--all-topic-partitions")
+    unknown = tools.complaint("leader-election", *election, "--topic", "news", "--partition", "9")
+    assert "UnknownTopicOrPartitionException: No such partition as news-9" in unknown
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "news", "partition": 0, "replicas": [1]}]}')
+    options = ["--reassignment-json-file", str(plan), "--preserve-throttles"]
+    assert "Reassignment of partition news-0 is completed." in tools("reassign-partitions", "--verify", *options)
+    assert "None of the specified partition reassignments are active." in tools(
+        "reassign-partitions", "--cancel", *options
+    )
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"version": 1, "topics": [{"topic": "news"}]}')
+    generated = tools(
+        "reassign-partitions", "--generate", "--broker-list", "1", "--topics-to-move-json-file", str(topics)
+    )
+    assert '"topic":"news","partition":0,"replicas":[1]' in generated
+
+
+def test_what_has_settings_is_described_without_names(tools: Tools) -> None:
+    name = "consumer.session.timeout.ms"
+    tools("configs", "--alter", "--entity-type", "groups", "--entity-name", "own", "--add-config", f"{name}=50000")
+    described = tools("configs", "--describe", "--entity-type", "groups")
+    assert "Dynamic configs for group own are:" in described
+    assert f"{name}=50000" in described
+    assert "Dynamic configs for topic news are:" in tools("configs", "--describe", "--entity-type", "topics")
+    assert "Dynamic configs for broker 1 are:" in tools("configs", "--describe", "--entity-type", "brokers")
+    assert tools("client-metrics", "--list").strip() == ""
+    every = tools("configs", "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1")
+    assert f"  listeners=PLAINTEXT://{tools.server}" in every
+
+
+def test_groups_of_every_protocol_are_listed(tools: Tools) -> None:
+    assert re.search(r"^readers +Classic", tools("all-groups", "--list"), re.M)
+    assert "readers" not in tools("share-groups", "--list") + tools("streams-groups", "--list")
+
+
+def test_the_cluster_its_features_and_its_requests_are_described(tools: Tools) -> None:
+    assert re.search(r"^Cluster ID: \S+$", tools("cluster", "cluster-id"), re.M)
+    assert re.search(r"^1 +127\.0\.0\.1 +\d+ .* broker", tools("cluster", "list-endpoints"), re.M)
+    assert "Feature: group.version" in tools("features", "describe")
+    assert "ListConfigResources(74): 0 to 1" in tools("api-versions")
+
+
+def test_offsets_are_shown_and_records_deleted(tools: Tools, tmp_path: Path) -> None:
+    tools("console-producer", "--topic", "short", given="one\ntwo\nthree\n")
+    assert "short:0:3" in tools("get-offsets", "--topic", "short").splitlines()
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text('{"version": 1, "partitions": [{"topic": "short", "partition": 0, "offset": 2}]}')
+    assert "partition: short-0\tlow_watermark: 2" in tools("delete-records", "--offset-json-file", str(offsets))
+    assert "short:0:2" in tools("get-offsets", "--topic", "short", "--time", "earliest").splitlines()
+
+
+def test_an_application_of_streams_is_reset(tools: Tools) -> None:
+    told = tools("streams-reset", "--application-id", "app", "--input-topics", "news")
+    assert "Topic: news Partition: 0 Offset: 0" in told
+    assert tools.committed("app") == {("news", 0): 0}
+
+
+def test_records_are_produced_and_consumed_for_measurements(tools: Tools) -> None:
+    load = ["--topic", "load", "--num-records", "200"]
+    transaction = ["--transactional-id", "load", "--transaction-duration-ms", "50"]
+    produced = tools("producer-perf", *load, "--record-size", "100", "--throughput", "-1", *transaction)
+    assert "200 records sent" in produced
+    row = tools("consumer-perf", *load, "--timeout", "60000").splitlines()[1].split(", ")
+    assert int(row[4]) >= 200
+    latency = ["--topic", "load", "--num-records", "5", "--producer-acks", "all", "--record-size", "10"]
+    assert "Avg latency" in tools("e2e-latency", *latency)
+
+
+@of_rota
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("client-metrics", "--alter --name x --interval 10000", "only settings of groups can"),
+        ("cluster", "unregister --id 1", "does not support the broker unregistration API"),
+        ("configs", f"{ALTER} topics --entity-name news --add-config retention.ms=1", "topic settings"),
+        ("configs", f"{ALTER} brokers --entity-name 1 --add-config log.retention.ms=1", "broker settings"),
+        ("configs", f"{ALTER} clients --entity-name c --add-config request_percentage=1", "ALTER_CLIENT_QUOTAS"),
+        ("delegation-tokens", f"--describe --command-config {os.devnull}", "DESCRIBE_DELEGATION_TOKEN"),
+        ("features", "upgrade --feature group.version=1", "UPDATE_FEATURES"),
+        ("metadata-quorum", "describe --status", "DESCRIBE_QUORUM"),
+        ("share-groups", "--describe --group g", "SHARE_GROUP_DESCRIBE"),
+        ("streams-groups", "--describe --group g", "STREAMS_GROUP_DESCRIBE"),
+    ],
+)
+def test_what_is_not_served_is_refused_at_once(tools: Tools, name: str, options: str, says: str) -> None:
+    assert says in tools.complaint(name, *options.split())
+
+
+@of_rota
+def test_a_partition_is_not_moved(tools: Tools, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "news", "partition": 0, "replicas": [1]}]}')
+    refused = tools.complaint("reassign-partitions", "--execute", "--reassignment-json-file", str(plan))
+    assert "ALTER_PARTITION_REASSIGNMENTS" in refused

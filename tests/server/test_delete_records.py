@@ -159,3 +159,10 @@ def test_a_damaged_file_of_first_offsets_is_refused(tmp_path: Path) -> None:
     file.unlink()
     with rota.Server(data=data) as server:
         assert ends(server)[1] == 2
+
+
+def test_messages_that_were_deleted_are_not_returned(server: rota.Server) -> None:
+    # One batch.
+    server.produce(TOPIC, [str(at).encode() for at in range(5)])
+    assert delete(server, 3) == 3
+    assert [message.offset for message in server.messages(TOPIC)] == [3, 4]

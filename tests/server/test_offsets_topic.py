@@ -41,6 +41,11 @@ def commit(server: rota.Server, offset: int, group: str = GROUP) -> None:
         member.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
 
 
+def group_of(server: rota.Server, partition: int) -> str:
+    """A group whose offsets are in this partition."""
+    return next(name for n in itertools.count() if server.partition_of(name := f"g{n}") == partition)
+
+
 def follow(server: rota.Server, isolation: str, **config: Any) -> Consumer:
     """A consumer of all partitions, from the beginning."""
     reader = Consumer(
@@ -92,6 +97,9 @@ def test_commits_are_read_in_their_order(server: rota.Server) -> None:
 
 def test_a_waiting_reader_gets_a_commit_at_once(server: rota.Server) -> None:
     waits = {"fetch.wait.max.ms": LONG_MS, "socket.timeout.ms": 3 * LONG_MS}
+    # A first Fetch of empty partitions would wait, too.
+    for partition in range(PARTITIONS):
+        commit(server, 1, group_of(server, partition))
     with closing(follow(server, "read_uncommitted", **waits)) as reader:
         for _ in range(PARTITIONS):
             assert reader.poll(WITHIN_S) is not None
@@ -102,12 +110,15 @@ def test_a_waiting_reader_gets_a_commit_at_once(server: rota.Server) -> None:
             return message is not None and message.error() is None and offset_of(message) == (GROUP, 3)
 
         eventually(comes, LONG_MS / 2_000, "the commit is read")
+        # The reader closes after its Fetch in flight is answered.
+        reader.unassign()
+        commit(server, 4)
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
 def test_offsets_of_a_transaction_are_committed_with_it_or_never(server: rota.Server, is_commit: bool) -> None:
     # A group of the same partition, whose commit comes behind the transaction.
-    other = next(f"g{n}" for n in itertools.count() if server.partition_of(f"g{n}") == server.partition_of(GROUP))
+    other = group_of(server, server.partition_of(GROUP))
     made = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": ID})
     made.init_transactions(WITHIN_S)
     made.begin_transaction()

@@ -74,5 +74,5 @@ pub use server::{
     controls::MemberName,
     inspect::{GroupDetails, GroupTotals, GroupView, HeldBy},
     listeners::OpenListener,
-    messages::{KeyValue, Message},
+    messages::{Message, NewMessage},
 };

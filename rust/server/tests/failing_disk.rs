@@ -473,7 +473,7 @@ fn a_repetition_is_not_stored_again_after_a_failed_read_of_the_producers() {
     assert_eq!(served(&dir, &files).produce_once(0), (NONE, 0));
     let scene = served(&dir, &files);
     files.fail(Some(Rule { operation: Operation::Read, named: "/t-0/", after: 0, times: 1, errno: EIO }));
-    assert_eq!([scene.produce_once(0).0, scene.produce_once(0).0], [KAFKA_STORAGE_ERROR; 2]);
+    assert_eq!([scene.produce_once(0), scene.produce_once(0)], [(KAFKA_STORAGE_ERROR, -1), (NONE, 0)]);
     assert_eq!(files.failed.load(Ordering::SeqCst), 1);
     drop(scene);
     assert_eq!(served(&dir, &files).produce_once(0), (NONE, 0), "its first copy");

@@ -9,11 +9,10 @@ use super::context::{Context, Outcome};
 /// Adds partitions in the topic table of all nodes, if the client may alter the topics.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut request: CreatePartitionsRequest = context.decode()?;
-    let version = context.version();
     let asked = std::mem::take(&mut request.topics);
     let (allowed, refused) = context.access().split_single_topics(Operation::Alter, asked, |topic| topic.name.as_str());
     request.topics = allowed;
-    let mut response = context.node.topics_mut().0.create_partitions(&request, version);
+    let mut response = context.node.topics_mut().0.create_partitions(&request);
     response.results.extend(refused.into_iter().map(|topic| {
         CreatePartitionsTopicResult::default()
             .with_name(topic.name)

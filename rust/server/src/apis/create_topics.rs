@@ -17,7 +17,7 @@ const REFUSED: &str = "Authorization failed.";
 /// Creates topics in the topic table of all nodes, if the client may create them.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut request: CreateTopicsRequest = context.decode()?;
-    let (version, access) = (context.version(), context.access());
+    let access = context.access();
     let asked = std::mem::take(&mut request.topics);
     let (allowed, refused) = if access.may(Operation::Create, ResourceType::Cluster, CLUSTER_NAME) {
         (asked, Vec::new())
@@ -26,7 +26,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     };
     request.topics = allowed;
     let (topics, random) = context.node.topics_mut();
-    let mut response = topics.create_topics(&request, version, random);
+    let mut response = topics.create_topics(&request, random);
     for created in response.topics.iter_mut().filter(|created| created.error_code == 0) {
         if !access.may(Operation::DescribeConfigs, ResourceType::Topic, &created.name) {
             hide_configs(created);

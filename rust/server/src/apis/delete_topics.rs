@@ -20,13 +20,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut request: DeleteTopicsRequest = context.decode()?;
     let version = context.version();
     let refused = refuse_forbidden(context, &mut request);
-    let mut deletion = context.node.topics_mut().0.delete_topics(&request, version);
-    deletion.response.responses.extend(refused);
-    let names: Vec<&str> = deletion.deleted.iter().map(|name| &**name).collect();
-    if !names.is_empty() {
-        context.node.topics_deleted(&names);
-    }
-    Ok(context.answer(&deletion.response))
+    let mut response = context.node.delete_topics(&request, version);
+    response.responses.extend(refused);
+    Ok(context.answer(&response))
 }
 
 /// Takes the topics that the client may not delete out of the request, and returns their answers.

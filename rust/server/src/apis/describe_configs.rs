@@ -25,9 +25,10 @@ use crate::{
 /// Maximum resources of one request. Each answer is a page of settings.
 const RESOURCES_MAX: usize = 5_000;
 
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const GROUP: i8 = 32;
+/// The types of resources.
+pub const TOPIC: i8 = 2;
+pub const BROKER: i8 = 4;
+pub const GROUP: i8 = 32;
 
 /// A setting that a group has of its own.
 const GROUP_CONFIG: i8 = 8;
@@ -96,7 +97,8 @@ fn kept(
     rows.into_iter().filter(asked).map(shown).collect()
 }
 
-/// Kafka's setting of the addresses that clients are sent to.
+/// Kafka's settings of the addresses to listen on, and of those that clients are sent to.
+const LISTENERS: &str = "listeners";
 const ADVERTISED_LISTENERS: &str = "advertised.listeners";
 
 /// An error with its message.
@@ -219,10 +221,12 @@ fn broker_rows(context: &Context<'_>) -> Vec<ConfigRow> {
     rows.push(own("node.id", node_id.to_string(), INT));
     rows.push(own("broker.id", node_id.to_string(), INT));
     let reached_ip = context.client().reached_ip();
-    let advertised: Vec<String> =
-        node.place().listeners.iter().map(|listener| listener.uri_of(node_id, reached_ip)).collect();
-    // With --listen and --advertise, or port 0, the setting does not have them.
-    rows.retain(|row| row.name != ADVERTISED_LISTENERS);
+    let listeners = node.place().listeners.iter();
+    let (listened, advertised): (Vec<String>, Vec<String>) =
+        listeners.map(|listener| (listener.listen_uri_of(node_id), listener.uri_of(node_id, reached_ip))).unzip();
+    // With --listen and --advertise, or port 0, the settings do not have them.
+    rows.retain(|row| ![LISTENERS, ADVERTISED_LISTENERS].contains(&row.name));
+    rows.push(own(LISTENERS, listened.join(","), LIST));
     rows.push(own(ADVERTISED_LISTENERS, advertised.join(","), LIST));
     rows.sort_by_key(|row| row.name);
     rows

@@ -17,13 +17,12 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     if request.transactional_id.is_some() && context.node.serves_transactions() {
         return Ok(initialize_transactional(context, &request));
     }
-    let version = context.version();
     let access = context.access();
     let may_write = access.may_somewhere(Operation::Write, ResourceType::Topic);
     if request.transactional_id.is_none() && !may_write && !access.allows_on_cluster(Operation::IdempotentWrite) {
         return Ok(refuse(context, ErrorCode::ClusterAuthorizationFailed));
     }
-    let response = context.node.topics_mut().0.init_producer_id(&request, version);
+    let response = context.node.topics_mut().0.init_producer_id(&request);
     Ok(context.answer(&response))
 }
 

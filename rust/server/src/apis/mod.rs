@@ -25,9 +25,11 @@ mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_log_dirs;
 mod describe_producers;
 mod describe_transactions;
 mod describe_user_scram_credentials;
+mod elect_leaders;
 mod end_txn;
 pub mod fetch;
 mod find_coordinator;
@@ -36,8 +38,10 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod list_transactions;
 mod metadata;
 mod offset_commit;
@@ -90,7 +94,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every served API, by key.
-static HANDLERS: [(i16, Handler); 33] = [
+static HANDLERS: [(i16, Handler); 37] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -114,9 +118,12 @@ static HANDLERS: [(i16, Handler); 33] = [
     (versions::CREATE_ACLS, create_acls::handle),
     (versions::DELETE_ACLS, delete_acls::handle),
     (versions::DESCRIBE_CONFIGS, describe_configs::handle),
+    (versions::DESCRIBE_LOG_DIRS, describe_log_dirs::handle),
     (versions::CREATE_PARTITIONS, create_partitions::handle),
     (versions::DELETE_GROUPS, delete_groups::handle),
+    (versions::ELECT_LEADERS, elect_leaders::handle),
     (versions::INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs::handle),
+    (versions::LIST_PARTITION_REASSIGNMENTS, list_partition_reassignments::handle),
     (versions::OFFSET_DELETE, offset_delete::handle),
     (versions::DESCRIBE_CLIENT_QUOTAS, describe_client_quotas::handle),
     (versions::DESCRIBE_USER_SCRAM_CREDENTIALS, describe_user_scram_credentials::handle),
@@ -124,6 +131,7 @@ static HANDLERS: [(i16, Handler); 33] = [
     (versions::DESCRIBE_CLUSTER, describe_cluster::handle),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat::handle),
     (versions::CONSUMER_GROUP_DESCRIBE, consumer_group_describe::handle),
+    (versions::LIST_CONFIG_RESOURCES, list_config_resources::handle),
 ];
 
 /// The APIs of transactions, by key, where they are served.

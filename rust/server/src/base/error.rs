@@ -221,10 +221,10 @@ pub enum ServerError {
         /// The damage.
         reason: String,
     },
-    /// The topic cannot get more partitions.
-    NotGrown {
-        /// The topic.
-        topic: String,
+    /// What a request of a client does was refused.
+    Refused {
+        /// What was asked for.
+        what: String,
         /// The protocol error and its reason.
         reason: String,
     },
@@ -307,7 +307,7 @@ impl fmt::Display for ServerError {
             | ServerError::UnknownTopicPartition { .. }
             | ServerError::NotProduced { .. }
             | ServerError::Unreadable { .. }
-            | ServerError::NotGrown { .. }
+            | ServerError::Refused { .. }
             | ServerError::OfCluster(_)
             | ServerError::OtherProcess { .. }
             | ServerError::NotDone { .. } => self.fmt_control(out),
@@ -363,9 +363,6 @@ impl ServerError {
             ServerError::Unreadable { topic, partition, offset, reason } => {
                 write!(out, "cannot read partition {partition} of topic `{topic}` from offset {offset}: {reason}")
             }
-            ServerError::NotGrown { topic, reason } => {
-                write!(out, "cannot add partitions to topic `{topic}`: {reason}")
-            }
             ServerError::OfCluster(reason) => {
                 write!(out, "a server that is a node of a cluster cannot do this: {reason}")
             }
@@ -374,6 +371,7 @@ impl ServerError {
                 "the server is in process {process_id}, from which this one was forked: use its address, not the object"
             ),
             ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
+            ServerError::Refused { what, reason } => write!(out, "{what}: {reason}"),
             other => write!(out, "{other}"),
         }
     }

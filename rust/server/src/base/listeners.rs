@@ -82,6 +82,10 @@ pub struct Listener {
     pub host: Option<String>,
     /// The advertised ports, in the order of node ids.
     pub ports: Vec<u16>,
+    /// The host that it listens on.
+    pub listen_host: String,
+    /// The ports that it listens on, in the order of node ids.
+    pub listen_ports: Vec<u16>,
 }
 
 impl Listener {
@@ -92,17 +96,26 @@ impl Listener {
 
     /// Returns the port of a node; 0 if the node does not exist. The only node may have any id.
     pub fn port_of(&self, node_id: i32) -> u16 {
-        if let [only] = self.ports[..] {
-            return only;
-        }
-        let at = usize::try_from(node_id - FIRST_NODE).ok();
-        at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
+        of_node(&self.ports, node_id)
     }
 
     /// Returns the address of a node in Kafka's form: `NAME://HOST:PORT`.
     pub fn uri_of(&self, node_id: i32, reached_ip: IpAddr) -> String {
         uri(&self.name, &self.host_for(reached_ip), self.port_of(node_id))
     }
+
+    /// Returns the address on which a node listens in Kafka's form.
+    pub fn listen_uri_of(&self, node_id: i32) -> String {
+        uri(&self.name, &self.listen_host, of_node(&self.listen_ports, node_id))
+    }
+}
+
+fn of_node(ports: &[u16], node_id: i32) -> u16 {
+    if let [only] = ports {
+        return *only;
+    }
+    let at = usize::try_from(node_id - FIRST_NODE).ok();
+    at.and_then(|at| ports.get(at)).copied().unwrap_or(0)
 }
 
 /// Returns an address in Kafka's form.

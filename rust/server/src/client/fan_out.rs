@@ -153,7 +153,7 @@ impl FanOut {
                 let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { operations(answer.group_id) };
                 let is_untyped = answer.protocol_type.is_empty()
                     && matches!(answer.error, ErrorCode::None | ErrorCode::GroupIdNotFound);
-                if is_untyped && self.newer.iter().any(|newer| newer.is(answer.group_id)) {
+                if is_untyped && is_in(&self.newer, answer.group_id) {
                     describe_newer(out, version, answer, operations);
                 } else {
                     answers::described_group(out, version, answer, operations);
@@ -180,9 +180,8 @@ impl FanOut {
                 let may_see = |group_id| self.access.may(Operation::Describe, ResourceType::Group, group_id);
                 let sees_all = self.access.may(Operation::Describe, ResourceType::Cluster, CLUSTER_NAME);
                 for group in answer.groups.iter().filter(|group| sees_all || may_see(group.group_id)) {
-                    if !group.protocol_type.is_empty() {
-                        self.newer.retain(|newer| !newer.is(group.group_id));
-                    } else if self.newer.iter().any(|newer| newer.is(group.group_id)) {
+                    // The coordinator has the offsets of a group of another protocol.
+                    if group.protocol_type.is_empty() && is_in(&self.newer, group.group_id) {
                         continue;
                     }
                     let is_consumer = self.consumer_groups.contains(group.group_id);
@@ -216,6 +215,10 @@ impl FanOut {
             }
         });
     }
+}
+
+fn is_in(groups: &[Listed], group_id: &str) -> bool {
+    groups.iter().any(|group| group.group_id() == group_id)
 }
 
 /// Returns only an error if the group has partitions of topics that the client may not describe.

@@ -20,9 +20,9 @@ use self::{local_notify::LocalNotify, repeat::Repeat, session::Session, trace::C
 use crate::base::listeners::Listener;
 
 pub mod access;
+pub mod caller_reply;
 pub mod fan_out;
 pub mod local_notify;
-pub mod marker_reply;
 pub mod repeat;
 pub mod reply;
 pub mod reply_to;

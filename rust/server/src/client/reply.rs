@@ -17,8 +17,8 @@ use rota_wire::{
 use super::{
     Client, Ending,
     access::Access,
+    caller_reply::CallerReply,
     fan_out::{FanOut, PARTS_BYTES_MAX, least_bytes},
-    marker_reply::MarkerReply,
     reply_to::ReplyTo,
 };
 
@@ -78,8 +78,8 @@ pub enum Reply {
     Part(Rc<RefCell<FanOut>>, usize),
     /// A part of the answer to an `OffsetFetch` v10.
     PartById(Rc<RefCell<FanOut>>, usize, FetchIds),
-    /// The answer to the marker of a transaction.
-    Marker(MarkerReply),
+    /// The answer to a marker or a commit, for a function of this process.
+    Caller(CallerReply),
     /// No destination: the answer is dropped.
     Discard,
 }
@@ -90,7 +90,7 @@ impl Reply {
         match self {
             Reply::Whole(to, _) => Some(&to.client),
             Reply::Fetched(reply, _) => reply.client(),
-            Reply::Part(..) | Reply::PartById(..) | Reply::Marker(_) | Reply::Discard => None,
+            Reply::Part(..) | Reply::PartById(..) | Reply::Caller(_) | Reply::Discard => None,
         }
     }
 
@@ -119,7 +119,7 @@ impl Reply {
                 }
                 _ => reply.write_seen(answer, visited_bytes),
             },
-            Reply::Marker(reply) => reply.write(answer),
+            Reply::Caller(reply) => reply.write(answer),
             Reply::Discard => {}
         }
     }

@@ -235,7 +235,7 @@ impl Cluster {
     /// The server that answers for a partition, as a client of `listener` reaches it; `None`: none does, or this server
     /// does not know.
     pub fn coordinator(&self, partition: PartitionId, listener: &Listener, reached_ip: IpAddr) -> Option<Node> {
-        if !self.session().is_valid() {
+        if !self.session().lasts() {
             return None;
         }
         let table = self.table();
@@ -250,7 +250,7 @@ impl Cluster {
 
     /// Whether this server answers for groups: it is a member, and its session lasts.
     pub fn is_ready(&self) -> bool {
-        self.table().standing == Standing::Member && self.session().is_valid()
+        self.table().standing == Standing::Member && self.session().lasts()
     }
 }
 

@@ -36,6 +36,8 @@ const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 /// Maximum bytes after which the write-ahead file is replaced and segments become eligible for compaction.
 const WAL_BYTES_MAX: u64 = 32 << 20;
 const WAL_BYTES_MIN: u64 = 64 << 10;
+/// Files that only a data directory has.
+const OF_DATA: [&str; 4] = ["rota.topics", "rota.acls", "rota.groups", NODE_FILE];
 const WAL_RESERVE_BYTES_MAX: u64 = 1 << 20;
 
 /// Location and options of a data directory.
@@ -78,7 +80,7 @@ pub struct StartReport {
 pub struct Health {
     /// Why the store accepts nothing any more; `None` while it works.
     pub stopped: Option<String>,
-    /// Refused partitions with the reason.
+    /// Partitions that are refused, or have damage that a read has met, with the reason.
     pub refused: Vec<String>,
     /// Syncs of the write-ahead file for appends since the start.
     pub syncs: Histogram,
@@ -118,7 +120,7 @@ impl DataDir {
     /// Opens the directory of a server that is alone; a new one gets `cluster_id`. `settings` adopt its number of
     /// `__consumer_offsets` partitions. Errors: `CannotOpen`, `BadData`.
     pub fn open(config: &DataConfig, settings: &mut Settings, cluster_id: &str) -> Result<DataDir, ServerError> {
-        let mut data = DataDir::open_any(config, settings, cluster_id)?;
+        let mut data = DataDir::open_any(config, settings, cluster_id, true)?;
         if let Some(of) = NodeFile::read(&data.text_file(NODE_FILE)).map_err(|reason| data.bad(&reason))? {
             return Err(data.bad(&format!(
                 "has the messages of node {} of a cluster, whose groups are in its engine: give --engine and --node-id, \
@@ -138,7 +140,8 @@ impl DataDir {
         cluster_id: &str,
         node_id: i32,
     ) -> Result<(DataDir, Option<Home>), ServerError> {
-        let mut data = DataDir::open_any(config, settings, cluster_id)?;
+        // All servers of a cluster say the same epoch.
+        let mut data = DataDir::open_any(config, settings, cluster_id, false)?;
         if data.is_read_only {
             return Err(data.bad("was written by Kafka; a server of a cluster needs a directory of its own"));
         }
@@ -163,7 +166,12 @@ impl DataDir {
         }
     }
 
-    fn open_any(config: &DataConfig, settings: &Settings, cluster_id: &str) -> Result<DataDir, ServerError> {
+    fn open_any(
+        config: &DataConfig,
+        settings: &Settings,
+        cluster_id: &str,
+        raises_epochs: bool,
+    ) -> Result<DataDir, ServerError> {
         let began = Instant::now();
         let dir = config.dir.clone();
         let bad = |reason: String| ServerError::BadData { dir: dir.clone(), reason };
@@ -172,6 +180,7 @@ impl DataDir {
         let wal_bytes = segment_bytes.clamp(WAL_BYTES_MIN, WAL_BYTES_MAX);
         let options = StoreOptions {
             durability: config.durability,
+            raises_epochs,
             segment_bytes,
             batch_bytes_max: BATCH_BYTES_MAX,
             wal_bytes,
@@ -274,8 +283,8 @@ impl DataDir {
         let stopped = self.store.stopped().map(|reason| reason.to_string());
         let look = |store: &mut rota_log::store::Store| {
             let refusals = store.partitions().into_iter().filter_map(|info| {
-                let refusal = info.view.refusal()?;
-                Some(format!("partition {} of {}: {refusal}", info.partition, info.topic))
+                let failure = info.view.failure()?;
+                Some(format!("partition {} of {}: {failure}", info.partition, info.topic))
             });
             let (refused, failing) = (refusals.collect(), store.failing());
             let (failures, last_failure) = store.failures();
@@ -327,9 +336,12 @@ fn check_place(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks the location of a journal: the directory has no partition of another topic. Such a partition belongs to a
-/// server, whose next start would delete the journal.
+/// Checks the location of a journal: the directory has no partition of another topic and no file of a data directory.
+/// These belong to a server, whose next start would delete the journal.
 pub fn check_journal_place(dir: &Path) -> Result<(), String> {
+    if let Some(file) = OF_DATA.into_iter().find(|file| dir.join(file).exists()) {
+        return Err(format!("is a data directory, which has `{file}`; choose a directory of its own for the journal"));
+    }
     match topics_in(dir).into_iter().find(|topic| topic != JOURNAL_TOPIC) {
         Some(topic) => Err(format!("has partitions of `{topic}`; choose a directory of its own for the journal")),
         None => Ok(()),

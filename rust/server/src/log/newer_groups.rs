@@ -2,7 +2,8 @@
 //! §12.2).
 //!
 //! rota does not coordinate them. The log keeps their records, their offsets are ordinary offsets, and the state of a
-//! group follows from its records.
+//! group follows from its records. Consumer groups are not among them: their coordinator lists them, whether or not the
+//! protocol is switched off.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,6 @@ const MEMBER_STABLE: u8 = 0;
 /// The protocol of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Consumer,
     Share,
     Streams,
 }
@@ -23,7 +23,6 @@ impl Kind {
     /// As a listing names it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Consumer => "consumer",
             Kind::Share => "share",
             Kind::Streams => "streams",
         }
@@ -40,11 +39,7 @@ enum About {
 }
 
 /// The record types that determine a group's state: type, kind of group, subject.
-const TYPES: [(i16, Kind, About); 10] = [
-    (3, Kind::Consumer, About::Group),
-    (5, Kind::Consumer, About::Member),
-    (6, Kind::Consumer, About::Target),
-    (8, Kind::Consumer, About::Current),
+const TYPES: [(i16, Kind, About); 6] = [
     (10, Kind::Share, About::Member),
     (11, Kind::Share, About::Group),
     (17, Kind::Streams, About::Group),
@@ -72,7 +67,7 @@ impl NewerGroup {
             Kind::Share => "Stable",
             _ if self.epoch.is_some_and(|epoch| epoch > self.target_epoch) => "Assigning",
             _ if self.members.iter().all(is_reconciled) => "Stable",
-            _ => "Reconciling",
+            Kind::Streams => "Reconciling",
         }
     }
 
@@ -141,8 +136,8 @@ impl NewerGroups {
         }
     }
 
-    /// Marks a group as classic because of a record of the classic protocol.
-    pub fn is_classic(&mut self, group_id: &str) {
+    /// Forgets a group because of a record of a protocol that the coordinator has.
+    pub fn is_coordinated(&mut self, group_id: &str) {
         self.groups.remove(group_id);
     }
 
@@ -169,9 +164,9 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Whether this is the group with the id.
-    pub fn is(&self, group_id: &str) -> bool {
-        self.group_id == group_id
+    /// Returns the group's id.
+    pub fn group_id(&self) -> &str {
+        &self.group_id
     }
 
     /// Returns the entry for the answer.
@@ -205,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_filter_knows_the_types_of_all_groups() {
-        let kinds = [Kind::Consumer, Kind::Share, Kind::Streams].map(Kind::name);
-        for name in kinds.into_iter().chain(["classic"]) {
+        let kinds = [Kind::Share, Kind::Streams].map(Kind::name);
+        for name in kinds.into_iter().chain(["classic", "consumer"]) {
             assert!(GROUP_TYPES.contains(&name), "{name}");
         }
     }
@@ -216,13 +211,13 @@ mod tests {
         let mut groups = NewerGroups::default();
         assert_eq!(line(&groups), None);
         let steps: [(Vec<u8>, Option<Vec<u8>>, _); 7] = [
-            (key(5, &["g", "m"]), Some(value(0)), None),
-            (key(3, &["g"]), Some(value(2)), Some(("consumer", "Assigning"))),
-            (key(6, &["g"]), Some(value(2)), Some(("consumer", "Reconciling"))),
-            (key(8, &["g", "m"]), Some(value(2)), Some(("consumer", "Stable"))),
-            (key(8, &["g", "m"]), None, Some(("consumer", "Reconciling"))),
-            (key(5, &["g", "m"]), None, Some(("consumer", "Empty"))),
-            (key(3, &["g"]), None, None),
+            (key(19, &["g", "m"]), Some(value(0)), None),
+            (key(17, &["g"]), Some(value(2)), Some(("streams", "Assigning"))),
+            (key(20, &["g"]), Some(value(2)), Some(("streams", "Reconciling"))),
+            (key(22, &["g", "m"]), Some(value(2)), Some(("streams", "Stable"))),
+            (key(22, &["g", "m"]), None, Some(("streams", "Reconciling"))),
+            (key(19, &["g", "m"]), None, Some(("streams", "Empty"))),
+            (key(17, &["g"]), None, None),
         ];
         for (key, value, expected) in steps {
             groups.replay(&key, value.as_deref());
@@ -231,21 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn share_and_streams_groups_are_named_and_a_classic_record_ends_them() {
+    fn share_and_streams_groups_are_named_and_a_record_of_another_protocol_ends_them() {
         let mut groups = NewerGroups::default();
         for (member, group, name) in [(10, 11, "share"), (19, 17, "streams")] {
             groups.replay(&key(member, &["g", "m"]), Some(&value(1)));
             groups.replay(&key(group, &["g"]), Some(&value(1)));
             assert_eq!(line(&groups).map(|(kind, _)| kind), Some(name));
         }
-        groups.is_classic("g");
+        groups.is_coordinated("g");
         assert_eq!(line(&groups), None);
     }
 
     #[test]
     fn keys_that_make_no_sense_say_nothing() {
         let mut groups = NewerGroups::default();
-        for bytes in [&[][..], &[0], &[0, 3], &[0, 3, 0, 9, b'g'], &[0, 99, 0, 1, b'g'], &[0, 3, 0, 1, 0xff]] {
+        for bytes in [&[][..], &[0], &[0, 11], &[0, 11, 0, 9, b'g'], &[0, 99, 0, 1, b'g'], &[0, 11, 0, 1, 0xff]] {
             groups.replay(bytes, Some(&[]));
         }
         assert_eq!(line(&groups), None);

@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use super::{
-    channel::Channel, connection::Connection, event_loop::EventLoop, listening::Bound, tls_stream::TlsStream,
-    transport::Transport,
+    channel::Channel, connection::Connection, event_loop::EventLoop, listening::Bound, listening_orders::Sockets,
+    tls_stream::TlsStream, transport::Transport,
 };
 use crate::{base::listeners::Listener, client::Client};
 
@@ -25,14 +25,15 @@ use crate::{base::listeners::Listener, client::Client};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections while the node lives and listens.
-pub async fn accept(event_loop: Rc<EventLoop>, mut sockets: Vec<Bound<TcpListener>>) {
+pub async fn accept(event_loop: Rc<EventLoop>, sockets: Vec<Bound<TcpListener>>) {
+    let mut sockets = Sockets(sockets);
     let max_connections = event_loop.shared.settings().max_connections();
     let (mut id, mut turn) = (0, 0);
     loop {
         let accepted = select! {
             biased;
             () = event_loop.listening.given() => None,
-            accepted = poll_fn(|context| poll_accept(&sockets, &mut turn, context)) => Some(accepted),
+            accepted = poll_fn(|context| poll_accept(&sockets.0, &mut turn, context)) => Some(accepted),
         };
         match accepted {
             None => event_loop.listening.follow(&mut sockets),

@@ -65,7 +65,8 @@ impl EventLoop {
         })
     }
 
-    /// Unloads everything if the session of a cluster's node is over. The caller has taken the bytes of its requests.
+    /// On a node of a cluster, follows what its host has left, and unloads everything if the session is over. The caller
+    /// has taken the bytes of its requests.
     pub fn check_session(&self) {
         if let Some(session) = &self.session
             && !session.is_valid()

@@ -1,7 +1,12 @@
 //! Orders that start and stop the listening of a node.
 
-use std::{cell::RefCell, io, net::TcpListener as StdListener};
+use std::{
+    cell::RefCell,
+    io,
+    net::{Shutdown, TcpListener as StdListener},
+};
 
+use socket2::SockRef;
 use tokio::{net::TcpListener, sync::Notify};
 
 use super::listening::Bound;
@@ -10,6 +15,20 @@ use super::listening::Bound;
 pub fn polled(bound: Vec<Bound<StdListener>>) -> io::Result<Vec<Bound<TcpListener>>> {
     let one = |Bound { listener, socket }| Ok(Bound { listener, socket: TcpListener::from_std(socket)? });
     bound.into_iter().map(one).collect()
+}
+
+/// The sockets that a node listens on.
+#[derive(Debug)]
+pub struct Sockets(pub Vec<Bound<TcpListener>>);
+
+impl Drop for Sockets {
+    /// Ends the listening also if a copy of this process has a descriptor, which closing would leave open.
+    fn drop(&mut self) {
+        for Bound { socket, .. } in &self.0 {
+            // Not all systems can.
+            let _closed = SockRef::from(socket).shutdown(Shutdown::Both);
+        }
+    }
 }
 
 /// The listening state of a node.
@@ -49,13 +68,13 @@ impl ListeningOrders {
     }
 
     /// Follows the last order.
-    pub fn follow(&self, sockets: &mut Vec<Bound<TcpListener>>) {
+    pub fn follow(&self, sockets: &mut Sockets) {
         if let Some(order) = self.order.take() {
-            *sockets = match order {
+            *sockets = Sockets(match order {
                 Listening::Nowhere => Vec::new(),
                 // A socket bound on this machine can be polled on it.
                 Listening::On(bound) => polled(bound).unwrap_or_default(),
-            };
+            });
             self.followed.notify_one();
         }
     }

@@ -78,6 +78,11 @@ impl TlsStream {
         Ok(TlsStream { socket, tls, decrypted_bytes: 0, has_sent: false })
     }
 
+    /// Returns the socket under it.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
     /// Whether the handshake lasts.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()

@@ -2,10 +2,12 @@
 
 use std::{
     io,
+    net::Shutdown,
     pin::Pin,
     task::{Context, Poll},
 };
 
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::TcpStream,
@@ -19,6 +21,18 @@ pub enum Transport {
     Plain(TcpStream),
     /// TLS.
     Tls(Box<TlsStream>),
+}
+
+impl Drop for Transport {
+    /// Ends the connection also if a copy of this process has its descriptor, which closing would leave open.
+    fn drop(&mut self) {
+        let socket = match self {
+            Transport::Plain(stream) => SockRef::from(&*stream),
+            Transport::Tls(stream) => SockRef::from(stream.socket()),
+        };
+        // The client may have ended it.
+        let _ended = socket.shutdown(Shutdown::Both);
+    }
 }
 
 impl Transport {

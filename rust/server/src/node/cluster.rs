@@ -1,7 +1,7 @@
 //! A node of a cluster of several servers: it takes and loses partitions as the engine says, and answers while its session
 //! lasts (docs/engine-protocol.md §5).
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use rota_cluster::Change;
 use rota_engine::{Epoch, PartitionId};
@@ -25,11 +25,12 @@ impl Node {
         }
     }
 
-    /// Unloads everything if the session is over: nothing succeeds any more, completions that have arrived included. The
-    /// caller has taken the bytes of its requests before.
+    /// Takes and loses what the host has left: another server may own what is lost from now on. Unloads everything if the
+    /// session is over then: nothing succeeds any more, completions that have arrived included. The caller has taken the
+    /// bytes of its requests before.
     pub fn check_session(&mut self) {
         let Some(cluster) = self.shared.cluster.clone() else { return };
-        if cluster.session().is_valid() {
+        if cluster.session().is_valid() || cluster.session().follow(|change| self.follow_change(change)) {
             return;
         }
         let held =
@@ -58,18 +59,25 @@ impl Node {
         (!held.is_empty()).then(|| cluster.host().confirm(held))
     }
 
-    /// Takes and loses what the engine says. Returns the partitions to load, with their epochs.
+    /// Takes and loses what the engine says, after the waker was notified. Returns the partitions to load, with their
+    /// epochs.
     pub fn follow_cluster(&mut self) -> Vec<(u32, u32)> {
         let Some(cluster) = self.shared.cluster.clone() else { return Vec::new() };
+        // Also if there is no mail: the host asks whether this thread takes turns.
+        cluster.session().follow(|change| self.follow_change(change));
         self.check_session();
-        let mut taken = Vec::new();
-        cluster.session().follow(|change| match change {
+        mem::take(&mut self.taken)
+    }
+
+    fn follow_change(&mut self, change: Change) {
+        let Some(cluster) = self.shared.cluster.clone() else { return };
+        match change {
             Change::Take(partition, epoch) => {
                 match cluster.partitions().in_transactions(partition) {
                     Some(of_transactions) => self.take_transactions(of_transactions, epoch.0),
                     None => self.take_over(partition.0 as u32, epoch.0 as u32, Vec::new()),
                 }
-                taken.push((partition.0 as u32, epoch.0 as u32));
+                self.taken.push((partition.0 as u32, epoch.0 as u32));
             }
             Change::Lose(partition, epoch) => {
                 if let Some(of_transactions) = cluster.partitions().in_transactions(partition) {
@@ -80,8 +88,7 @@ impl Node {
                     self.lose(partition);
                 }
             }
-        });
-        taken
+        }
     }
 
     /// Whether a partition of the engine, owned under this epoch, is about to be lost: then what it has cannot be read.

@@ -63,8 +63,18 @@ impl Node {
         self.coordinators.iter().flatten().flat_map(Coordinator::consumer_group_ids).cloned().collect()
     }
 
-    /// Returns the groups of other protocols in this node's partitions, each with whether `request` selects it.
+    /// Returns the groups in this node's partitions whose protocol the coordinators do not have, each with whether
+    /// `request` selects it. A group that has members of another protocol since is the coordinator's.
     pub fn newer_groups<'n>(&'n self, request: &'n ListGroups<'_>) -> impl Iterator<Item = Listed> + 'n {
-        self.newer.values().flat_map(|newer| newer.listed(request))
+        self.newer.iter().flat_map(move |(partition, newer)| {
+            newer.listed(request).filter(move |listed| !self.has_protocol(*partition, listed.group_id()))
+        })
+    }
+
+    /// Whether the coordinator of a partition has a group with more than offsets.
+    fn has_protocol(&self, partition: u32, group_id: &str) -> bool {
+        let now_ms = self.clock().now().mono_ms;
+        let summary = self.coordinator(partition).and_then(|coordinator| coordinator.summarize(group_id, now_ms, 0));
+        summary.is_some_and(|summary| summary.protocol_type.is_some())
     }
 }

@@ -43,7 +43,7 @@ pub const PANICKED: &str = "loading panicked (see above): a bug in rota";
 pub struct PartialLoad {
     /// The coordinator being loaded.
     pub coordinator: Coordinator,
-    /// The groups of other protocols.
+    /// The groups of protocols that the coordinator does not have.
     pub newer: NewerGroups,
     /// The last markers of producers.
     pub fences: MarkerFences,
@@ -107,8 +107,10 @@ impl PartialLoad {
         }
         let record = Record::decode(key, value)?;
         match &record {
-            Record::Consumer { .. } | Record::Unknown { .. } => self.newer.replay(key, value),
-            Record::Group { group_id, value: Some(_) } => self.newer.is_classic(group_id),
+            Record::Unknown { .. } => self.newer.replay(key, value),
+            Record::Group { group_id, value: Some(_) } | Record::Consumer { group_id, .. } => {
+                self.newer.is_coordinated(group_id);
+            }
             _ => {}
         }
         self.coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms, record });

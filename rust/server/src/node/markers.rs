@@ -13,7 +13,7 @@ use rota_txn::{CONSUMER_OFFSETS, Marker, Participant};
 use super::{Node, queues::MarkerOrder, shared_state::SharedState};
 use crate::{
     client::{
-        marker_reply::{MarkerDone, MarkerReply},
+        caller_reply::{CallerReply, Done},
         reply::Reply,
     },
     peers,
@@ -23,7 +23,7 @@ use crate::{
 /// A marker whose append in a topic is in flight.
 pub struct MarkerWait {
     token: AppendToken,
-    done: MarkerDone,
+    done: Done,
 }
 
 impl SharedState {
@@ -36,7 +36,7 @@ impl SharedState {
         partition: i32,
         transactional_id: Option<Arc<str>>,
         marker: Marker,
-        done: MarkerDone,
+        done: Done,
     ) {
         match self.marker_leader(topic, partition) {
             None => done(Err(ErrorCode::UnknownTopicOrPartition)),
@@ -126,13 +126,7 @@ impl Node {
         }
     }
 
-    fn write_group_marker(
-        &mut self,
-        partition: i32,
-        transactional_id: Option<&str>,
-        marker: &Marker,
-        done: MarkerDone,
-    ) {
+    fn write_group_marker(&mut self, partition: i32, transactional_id: Option<&str>, marker: &Marker, done: Done) {
         let Some(partition) = u32::try_from(partition).ok().filter(|partition| *partition < self.partitions()) else {
             return done(Err(ErrorCode::UnknownTopicOrPartition));
         };
@@ -147,7 +141,7 @@ impl Node {
             fences.put(&EndMarker { producer_id, producer_epoch, coordinator_epoch, is_commit });
         }
         let request = WriteTxnMarker { transactional_id, producer_id, producer_epoch, coordinator_epoch, is_commit };
-        self.submit(partition, Reply::Marker(MarkerReply(done)), Request::WriteTxnMarker(request));
+        self.submit(partition, Reply::Caller(CallerReply(done)), Request::WriteTxnMarker(request));
     }
 
     /// Reports the markers whose appends have ended.
@@ -238,7 +232,7 @@ mod tests {
         let partition = nodes[0].partition_of("g") as i32;
         let other = nodes.iter_mut().find(|node| node.coordinator(partition as u32).is_none()).unwrap();
         let (sender, result) = mpsc::channel();
-        let done: MarkerDone = Box::new(move |result| sender.send(result).unwrap());
+        let done: Done = Box::new(move |result| sender.send(result).unwrap());
         let marker = Marker {
             producer_id: 7,
             producer_epoch: 0,

@@ -94,6 +94,8 @@ pub struct Node {
     elsewhere: Coordinator,
     /// The partitions that are being loaded.
     loading: BTreeMap<u32, Loading>,
+    /// Partitions of a cluster that the node has taken and has yet to load, with their epochs.
+    taken: Vec<(u32, u32)>,
     /// Groups of other protocols, by partition.
     newer: BTreeMap<u32, NewerGroups>,
     /// Whether loading is held.
@@ -140,6 +142,7 @@ impl Node {
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
+            taken: Vec::new(),
             newer: BTreeMap::new(),
             loads_held: false,
             effects: Effects::new(

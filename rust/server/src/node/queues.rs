@@ -8,7 +8,7 @@ use std::{
 use rota_core::error::ErrorCode;
 use rota_txn::{Answer, Marker};
 
-use crate::client::marker_reply::MarkerDone;
+use crate::client::caller_reply::Done;
 
 /// A marker for one partition.
 pub struct MarkerOrder {
@@ -21,7 +21,7 @@ pub struct MarkerOrder {
     /// The marker.
     pub marker: Marker,
     /// Receives the result.
-    pub done: MarkerDone,
+    pub done: Done,
 }
 
 impl fmt::Debug for MarkerOrder {

@@ -437,7 +437,7 @@ fn notes_of(cluster: &Arc<Cluster>) -> Notes {
         None => std::sync::mpsc::channel().1,
     };
     // A change of many topics may take longer than the TTL: this thread is not stuck.
-    Notes::new(Box::new(put), Box::new(move || session.is_valid()), Box::new(move || waits.waits()))
+    Notes::new(Box::new(put), Box::new(move || session.lasts()), Box::new(move || waits.waits()))
 }
 
 #[cfg(test)]

@@ -2,12 +2,23 @@
 
 use std::sync::Arc;
 
+use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use rota_core::consumer_group::topics::TopicMetadata;
 use rota_journal::Event;
 
 use super::Node;
 
 impl Node {
+    /// Deletes topics, and their offsets in the groups of this node. Other nodes do so when they catch up.
+    pub fn delete_topics(&mut self, request: &DeleteTopicsRequest, version: i16) -> DeleteTopicsResponse {
+        let deletion = self.topics.delete_topics(request, version);
+        let names: Vec<&str> = deletion.deleted.iter().map(|name| &**name).collect();
+        if !names.is_empty() {
+            self.topics_deleted(&names);
+        }
+        deletion.response
+    }
+
     /// Passes new and changed topics to the coordinators; `topics_deleted` passes deleted ones.
     pub(super) fn tell_topics(&mut self) {
         if !self.settings.consumer_groups().enabled || self.known_version == Some(self.topics.version()) {

@@ -258,7 +258,7 @@ impl Server {
         Ok((summaries, now_ms))
     }
 
-    /// Returns the next offset of partitions of topics; `None` for a missing partition.
+    /// Returns the next offset of partitions of topics; `None` for a partition that is missing or cannot be read.
     pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
         let count = partitions.len();
         let asked = Arc::new(partitions);

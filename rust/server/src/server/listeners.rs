@@ -71,8 +71,14 @@ pub(super) fn open(
             Some((host, 0)) => (host, ports.clone()),
             Some((host, port)) => (host, ports_from(port, nodes)?),
         };
-        let listener = Listener { name: endpoint.name, protocol: endpoint.protocol, host, ports: advertised };
-        let listener = Arc::new(listener);
+        let listener = Arc::new(Listener {
+            name: endpoint.name,
+            protocol: endpoint.protocol,
+            host,
+            ports: advertised,
+            listen_host: endpoint.host.clone(),
+            listen_ports: ports.clone(),
+        });
         for (of_node, socket) in sockets.iter_mut().zip(found) {
             of_node.push(Bound { listener: Arc::clone(&listener), socket });
         }

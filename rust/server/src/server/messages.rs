@@ -13,7 +13,7 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{BatchWriter, batches};
+use rota_log::{BatchWriter, Header, RecordView, batches};
 
 use super::Server;
 use crate::{
@@ -24,7 +24,6 @@ use crate::{
 
 /// The last version of Produce that names topics.
 const PRODUCE_BY_NAME: i16 = 12;
-const CREATE_PARTITIONS: i16 = 3;
 const ACKS_ALL: i16 = -1;
 
 /// Approximate bytes of records per batch. Larger input is split into several batches.
@@ -36,8 +35,8 @@ const READ_BYTES: usize = 1 << 20;
 /// Maximum decompressed bytes of the records of one batch.
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
-/// Key and value; `None` is null.
-pub type KeyValue = (Option<Vec<u8>>, Option<Vec<u8>>);
+/// Key, value and headers; `None` is null.
+pub type NewMessage = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<Header>);
 
 /// One message of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +51,15 @@ pub struct Message {
     pub key: Option<Vec<u8>>,
     /// The value; `None` is null.
     pub value: Option<Vec<u8>>,
+    /// The headers in their order.
+    pub headers: Vec<Header>,
+}
+
+/// Returns the headers of a record. Bytes in a name that are no UTF-8 are replaced, as Kafka's client does.
+fn headers_of(record: &RecordView<'_>) -> Vec<Header> {
+    let header =
+        |(name, value): (&[u8], Option<&[u8]>)| (String::from_utf8_lossy(name).into_owned(), value.map(<[u8]>::to_vec));
+    record.headers().map(header).collect()
 }
 
 /// Decodes the messages of batches from offset `from` on. Returns them with the next offset. Errors: undecodable bytes.
@@ -74,6 +82,7 @@ fn decoded(partition: i32, bytes: &[u8], from: i64) -> Result<(Vec<Message>, i64
                     timestamp_ms: batch.timestamp_ms(&record),
                     key: record.key.map(<[u8]>::to_vec),
                     value: record.value.map(<[u8]>::to_vec),
+                    headers: headers_of(&record),
                 });
             }
         }
@@ -81,11 +90,22 @@ fn decoded(partition: i32, bytes: &[u8], from: i64) -> Result<(Vec<Message>, i64
     Ok((messages, next))
 }
 
+/// What a batch has of a record and of a header besides their bytes, at most, where none is longer than a batch.
+const RECORD_BYTES: usize = 28;
+const HEADER_BYTES: usize = 10;
+
+/// Returns how many bytes a record takes in a batch at most.
+fn size_bytes((key, value, headers): &NewMessage) -> usize {
+    let bytes = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
+    let of_headers: usize = headers.iter().map(|(name, value)| HEADER_BYTES + name.len() + bytes(value)).sum();
+    RECORD_BYTES + bytes(key) + bytes(value) + of_headers
+}
+
 /// Splits records into batches below the size limit.
-fn batched(records: Vec<KeyValue>) -> Vec<Vec<KeyValue>> {
-    let (mut batches, mut bytes) = (Vec::<Vec<KeyValue>>::new(), 0);
+fn batched(records: Vec<NewMessage>) -> Vec<Vec<NewMessage>> {
+    let (mut batches, mut bytes) = (Vec::<Vec<NewMessage>>::new(), 0);
     for record in records {
-        let size = record.0.as_ref().map_or(0, Vec::len) + record.1.as_ref().map_or(0, Vec::len);
+        let size = size_bytes(&record);
         match batches.last_mut() {
             Some(batch) if bytes + size <= BATCH_BYTES => {
                 batch.push(record);
@@ -101,10 +121,10 @@ fn batched(records: Vec<KeyValue>) -> Vec<Vec<KeyValue>> {
 }
 
 /// Creates a Produce of one batch.
-fn produce_request(topic: &str, partition: i32, records: &[KeyValue], now_ms: i64) -> ProduceRequest {
+fn produce_request(topic: &str, partition: i32, records: &[NewMessage], now_ms: i64) -> ProduceRequest {
     let mut batch = BatchWriter::default();
-    for (key, value) in records {
-        batch.push(now_ms, key.as_deref(), value.as_deref());
+    for (key, value, headers) in records {
+        batch.push_with_headers(now_ms, key.as_deref(), value.as_deref(), headers);
     }
     let data = PartitionProduceData::default().with_index(partition).with_records(Some(batch.finish()));
     let topic = TopicProduceData::default()
@@ -114,7 +134,7 @@ fn produce_request(topic: &str, partition: i32, records: &[KeyValue], now_ms: i6
 }
 
 /// Returns the name of a protocol error with its message.
-fn reason(code: i16, message: Option<&StrBytes>) -> String {
+pub(super) fn reason(code: i16, message: Option<&StrBytes>) -> String {
     let name = ErrorCode::from_code(code).map_or("an unknown error", ErrorCode::name);
     message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
 }
@@ -135,7 +155,7 @@ impl Server {
     }
 
     /// Returns the index of the node that leads a partition. Errors: `UnknownTopic`, `UnknownTopicPartition`.
-    fn leader_place(&self, topic: &str, partition: i32) -> Result<usize, ServerError> {
+    pub(super) fn leader_place(&self, topic: &str, partition: i32) -> Result<usize, ServerError> {
         let partitions = self.partition_count(topic)?;
         let name = topic.to_owned();
         let leader = self.ask(0, move |node| node.topics().leader_id(&name, partition))?;
@@ -149,7 +169,7 @@ impl Server {
 
     /// Appends messages to a partition, like a producer with `acks=all`. Returns their offsets once they are durable.
     /// Errors: `UnknownTopic`, `UnknownTopicPartition`, `NotProduced`.
-    pub fn produce(&self, topic: &str, partition: i32, records: Vec<KeyValue>) -> Result<Vec<i64>, ServerError> {
+    pub fn produce(&self, topic: &str, partition: i32, records: Vec<NewMessage>) -> Result<Vec<i64>, ServerError> {
         let at = self.leader_place(topic, partition)?;
         let mut offsets = Vec::with_capacity(records.len());
         for batch in batched(records) {
@@ -184,7 +204,8 @@ impl Server {
             loop {
                 let name = topic.to_owned();
                 let read = self.ask(at, move |node| read(node, &name, partition, from))?;
-                let found = read.and_then(|bytes| decoded(partition, &bytes, from)).map_err(|reason| {
+                // A batch may begin with records that were deleted.
+                let found = read.and_then(|(first, bytes)| decoded(partition, &bytes, first)).map_err(|reason| {
                     ServerError::Unreadable { topic: topic.to_owned(), partition, offset: from, reason }
                 })?;
                 messages.extend(found.0);
@@ -197,7 +218,7 @@ impl Server {
         Ok(messages)
     }
 
-    /// Adds partitions to a topic. Returns its number of partitions. Errors: `UnknownTopic`, `NotGrown`.
+    /// Adds partitions to a topic. Returns its number of partitions. Errors: `UnknownTopic`, `Refused`.
     pub fn add_partitions(&self, topic: &str, added: i32) -> Result<i32, ServerError> {
         let total = self.partition_count(topic)?.saturating_add(added);
         let asked = CreatePartitionsTopic::default()
@@ -205,19 +226,20 @@ impl Server {
             .with_count(total)
             .with_assignments(None);
         let request = CreatePartitionsRequest::default().with_topics(vec![asked]);
-        let response = self.ask(0, move |node| node.topics_mut().0.create_partitions(&request, CREATE_PARTITIONS))?;
+        let response = self.ask(0, move |node| node.topics_mut().0.create_partitions(&request))?;
         match response.results.first() {
             Some(result) if result.error_code != 0 => {
                 let reason = reason(result.error_code, result.error_message.as_ref());
-                Err(ServerError::NotGrown { topic: topic.to_owned(), reason })
+                Err(ServerError::Refused { what: format!("cannot add partitions to topic `{topic}`"), reason })
             }
             _ => Ok(total),
         }
     }
 }
 
-/// Reads whole batches of a partition that this node leads, from the one with offset `from` on.
-fn read(node: &mut Node, topic: &str, partition: i32, from: i64) -> Result<Bytes, String> {
+/// Reads whole batches of a partition that this node leads, from the one with offset `from` on. Returns the first offset that
+/// counts, too.
+fn read(node: &mut Node, topic: &str, partition: i32, from: i64) -> Result<(i64, Bytes), String> {
     node.catch_up();
     node.topics().read(topic, partition, from, READ_BYTES).map_err(|error| error.name().to_owned())
 }
@@ -226,17 +248,25 @@ fn read(node: &mut Node, topic: &str, partition: i32, from: i64) -> Result<Bytes
 mod tests {
     use super::*;
 
-    fn value(bytes: usize) -> KeyValue {
-        (None, Some(vec![0; bytes]))
+    fn value(bytes: usize) -> NewMessage {
+        (None, Some(vec![0; bytes]), Vec::new())
     }
 
     #[test]
     fn records_are_split_where_a_batch_would_be_too_large() {
-        let sizes = |records: Vec<KeyValue>| batched(records).iter().map(Vec::len).collect::<Vec<_>>();
+        let sizes = |records: Vec<NewMessage>| batched(records).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(Vec::new()), [0; 0]);
         assert_eq!(sizes(vec![value(1); 1_000]), [1_000]);
-        assert_eq!(sizes(vec![value(BATCH_BYTES / 2); 5]), [2, 2, 1]);
+        assert_eq!(sizes(vec![value(BATCH_BYTES / 2 - RECORD_BYTES); 5]), [2, 2, 1]);
+        assert_eq!(
+            sizes(vec![(None, None, Vec::new()); BATCH_BYTES / RECORD_BYTES + 1]),
+            [BATCH_BYTES / RECORD_BYTES, 1]
+        );
+        let headers = vec![(String::new(), None); BATCH_BYTES / HEADER_BYTES / 2];
+        assert_eq!(sizes(vec![(None, None, headers); 3]), [1; 3]);
         assert_eq!(sizes(vec![value(2 * BATCH_BYTES), value(1)]), [1, 1]);
+        let headed = (None, None, vec![("name".to_owned(), Some(vec![0; BATCH_BYTES / 2]))]);
+        assert_eq!(sizes(vec![headed; 5]), [1; 5]);
     }
 
     #[test]

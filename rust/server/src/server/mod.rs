@@ -3,11 +3,12 @@
 //! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
 //! `checked.rs` checks a configuration, `listeners.rs` opens the listeners, `controls.rs` has the controls of tests, `inspect.rs` the views of operators,
 //! `partitions.rs` partitions and nodes, `network.rs` the network, `reload.rs` files that change, `topics.rs` and
-//! `messages.rs` topics, `acls.rs` who may do what, `clock.rs` time.
+//! `messages.rs` topics, `commits.rs` offsets, `acls.rs` who may do what, `clock.rs` time.
 
 mod acls;
 mod checked;
 mod clock;
+mod commits;
 pub mod controls;
 pub mod inspect;
 pub mod listeners;
@@ -462,9 +463,7 @@ impl Server {
         at: usize,
         order: impl FnOnce(&Rc<EventLoop>) -> R + Send + 'static,
     ) -> Result<Receiver<R>, ServerError> {
-        if self.is_a_copy() {
-            return Err(ServerError::OtherProcess { process_id: self.process_id });
-        }
+        self.check_process()?;
         let (reply, answer): (SyncSender<R>, Receiver<R>) = sync_channel(1);
         let command: Command = Box::new(move |event_loop| {
             // The caller may have timed out.
@@ -472,6 +471,11 @@ impl Server {
         });
         self.nodes[at].commands.send(command).map_err(|_| self.gone())?;
         Ok(answer)
+    }
+
+    /// Checks that this process is the server's: in a copy of it a lock stays locked that another thread had taken.
+    pub fn check_process(&self) -> Result<(), ServerError> {
+        if self.is_a_copy() { Err(ServerError::OtherProcess { process_id: self.process_id }) } else { Ok(()) }
     }
 
     /// Whether this process was copied from that of the server.

@@ -106,10 +106,10 @@ type Apply = fn(&mut TopicConfigs, &str) -> Option<()>;
 const HONOURED: &[(&str, &str, Apply)] = &[
     ("cleanup.policy", "`compact`, `delete` or both", |configs, value| {
         let policies = value.split(',').map(str::trim).filter(|policy| !policy.is_empty());
-        configs.is_kept = true;
+        (configs.is_kept, configs.is_compacted) = (true, false);
         for policy in policies {
             match policy {
-                "compact" => {}
+                "compact" => configs.is_compacted = true,
                 "delete" => configs.is_kept = false,
                 _ => return None,
             }
@@ -154,6 +154,8 @@ pub(super) struct TopicConfigs {
     pub append_time: bool,
     /// Whether nothing is deleted by size or age, since `cleanup.policy` lacks `delete`.
     is_kept: bool,
+    /// Whether every record needs a key, since `cleanup.policy` has `compact`.
+    is_compacted: bool,
     /// Given names and values.
     given: Vec<(String, String)>,
 }
@@ -162,6 +164,11 @@ impl TopicConfigs {
     /// Whether nothing is ever deleted, since `cleanup.policy` lacks `delete`.
     pub fn keeps_all(&self) -> bool {
         self.is_kept
+    }
+
+    /// Whether every record needs a key, since `cleanup.policy` has `compact`.
+    pub fn is_compacted(&self) -> bool {
+        self.is_compacted
     }
 
     /// Reads the configuration of a request. Errors: `InvalidConfig`.

@@ -23,7 +23,7 @@ impl Refusable for CreatePartitionsResponse {
 
 impl Topics {
     /// Handles versions 0–3.
-    pub fn create_partitions(&mut self, request: &CreatePartitionsRequest, _version: i16) -> CreatePartitionsResponse {
+    pub fn create_partitions(&mut self, request: &CreatePartitionsRequest) -> CreatePartitionsResponse {
         self.changing(|topics| topics.grow_all(request))
     }
 

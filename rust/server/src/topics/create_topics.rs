@@ -36,12 +36,7 @@ impl Refusable for CreateTopicsResponse {
 
 impl Topics {
     /// Handles versions 2–7. Topics are created in request order; a repeated name is refused once.
-    pub fn create_topics(
-        &mut self,
-        request: &CreateTopicsRequest,
-        _version: i16,
-        entropy: &mut impl Entropy,
-    ) -> CreateTopicsResponse {
+    pub fn create_topics(&mut self, request: &CreateTopicsRequest, entropy: &mut impl Entropy) -> CreateTopicsResponse {
         self.changing(|topics| topics.create_all(request, entropy))
     }
 

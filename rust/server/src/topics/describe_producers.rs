@@ -32,6 +32,7 @@ impl Topics {
         let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (_leader_epoch, place) = (self.led(topic, index)?, (topic.id, index));
         let Some(partition) = self.data.get_mut(&place) else { return Ok(Vec::new()) };
+        partition.log.check_readable()?;
         partition.know_producers().map_err(|refusal| refusal.code)?;
         Ok(partition.producers.described())
     }

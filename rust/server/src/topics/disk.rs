@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
     io,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -53,7 +54,8 @@ pub(super) const SCAN_BYTES: usize = 1 << 20;
 pub(super) struct OnDisk {
     pub handle: PartitionHandle,
     pub epoch: i32,
-    /// The epochs of its batches with their first offsets, oldest first: more than one only if Kafka wrote some.
+    /// The epochs of its batches with their first offsets, oldest first: more than one only if Kafka wrote some, or a start
+    /// began some.
     pub epochs: Arc<[(i32, i64)]>,
     pub view: Arc<PartitionView>,
 }
@@ -154,6 +156,20 @@ impl TopicDisk {
         self.submit(Command::Trim { partition: on_disk.handle, limit_bytes: u64::MAX, below: offset }, |_| ());
     }
 
+    /// Removes segments below `offset`, of records that have expired. As in Kafka, the newest one is finished first if all
+    /// of them have.
+    pub(super) fn expire_below(&self, on_disk: &OnDisk, offset: i64) {
+        if offset == on_disk.view.next_offset() && offset <= on_disk.view.keep_from() {
+            self.submit(Command::Roll { partition: on_disk.handle, end_offset: offset }, |_| ());
+        }
+        self.trim_below(on_disk, offset);
+    }
+
+    /// Returns the data directory.
+    pub(super) fn dir(&self) -> &Path {
+        self.file.path.parent().unwrap_or(&self.file.path)
+    }
+
     /// Whether nothing may be written.
     pub(super) fn is_read_only(&self) -> bool {
         self.file.is_read_only
@@ -214,7 +230,7 @@ impl TopicDisk {
     /// Deletes partitions of topics outside of the table, and says so: an older copy of the table lacks topics, too.
     fn delete_gone(&self, gone: &[PartitionInfo]) {
         let outcomes = self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
-        let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
+        let dir = self.dir().display();
         for (info, outcome) in gone.iter().zip(outcomes) {
             eprintln!("rota: `{dir}`: {}", said_of_gone(info, outcome));
         }
@@ -262,7 +278,7 @@ impl TopicDisk {
         // Any of its records may be of an open transaction.
         on_disk.view.keep_open(Some(0));
         if !is_known {
-            let dir = self.file.path.parent().unwrap_or(&self.file.path).display();
+            let dir = self.dir().display();
             eprintln!("rota: `{dir}`: refused {name}: its transactions cannot be read: {error}");
         }
     }
@@ -287,7 +303,8 @@ impl TopicDisk {
     /// the state before the batch. After a failure there is no snapshot, and the next segment writes all of them again.
     pub(super) fn note_segment(&self, on_disk: &OnDisk, transactions: &TransactionIndex, base_offset: i64) {
         let segments = on_disk.view.segments();
-        if !segments.iter().skip(1).any(|segment| segment.base_offset == base_offset) {
+        // The first segment begins at 0, or all before it has expired.
+        if base_offset == 0 || !segments.iter().any(|segment| segment.base_offset == base_offset) {
             return;
         }
         let mut files = aborted_files(on_disk, transactions, base_offset);

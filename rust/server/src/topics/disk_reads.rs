@@ -9,16 +9,24 @@ use std::{
 use bytes::Bytes;
 use kafka_protocol::{
     messages::{
-        DeleteTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, TopicName,
+        DeleteRecordsRequest, DeleteTopicsRequest, DescribeProducersRequest, FetchRequest, ListOffsetsRequest,
+        OffsetForLeaderEpochRequest, ProduceRequest, TopicName,
+        delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
+        describe_producers_request::TopicRequest,
         fetch_request::{FetchPartition, FetchTopic},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic},
         produce_request::{PartitionProduceData, TopicProduceData},
     },
     protocol::StrBytes,
 };
-use rota_log::{BatchWriter, LogError};
+use rota_core::error::ErrorCode;
+use rota_log::{BatchWriter, LogError, batches, store::Durability};
+use rota_txn::{Marker, TransactionVersion};
 
-use super::{AppendToken, TopicSettings, TopicTable, Topics, partition_data::Records, verify::Transaction};
+use super::{
+    AppendToken, MarkerOutcome, TopicSettings, TopicTable, Topics, partition_data::Records, verify::Transaction,
+};
 use crate::{
     base::{
         counted_files::{Action, CountedFiles},
@@ -37,13 +45,17 @@ fn name() -> TopicName {
 
 /// The topics of a data directory, with topic `t` of one partition.
 fn open(dir: &Path, files: &CountedFiles, segment_bytes: &str) -> Topics {
+    let config = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.to_owned()) };
+    open_with(&config, segment_bytes, TopicSettings::default())
+}
+
+fn open_with(config: &DataConfig, segment_bytes: &str, topic_settings: TopicSettings) -> Topics {
     let mut settings = Settings::default();
     settings.set("offsets.topic.segment.bytes", segment_bytes).unwrap();
-    let config = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.to_owned()) };
-    let data = DataDir::open(&config, &mut settings, "c").unwrap();
+    let data = DataDir::open(config, &mut settings, "c").unwrap();
     let mut random = RandomBits::default();
     let owners = Owners::new(4, 1);
-    let table = TopicTable::in_data_dir(&data, TopicSettings::default(), owners, Vec::new(), &mut random).unwrap();
+    let table = TopicTable::in_data_dir(&data, topic_settings, owners, Vec::new(), &mut random).unwrap();
     let mut topics = Topics::of_node(table, FIRST_NODE);
     if topics.partition_count("t").is_none() {
         topics.create("t", 1, &mut random).unwrap();
@@ -67,9 +79,7 @@ fn produce(topics: &mut Topics, records: Bytes) {
 
 /// Begins to produce a batch to partition 0. Returns what is in flight.
 fn begin(topics: &mut Topics, records: Bytes) -> Vec<AppendToken> {
-    let data = PartitionProduceData::default().with_records(Some(records));
-    let asked = TopicProduceData::default().with_name(name()).with_partition_data(vec![data]);
-    let outcome = topics.produce(&ProduceRequest::default().with_acks(-1).with_topic_data(vec![asked]), 9, 0);
+    let outcome = topics.produce(&produce_request(records), 9, 0);
     let answer = &outcome.response.responses[0].partition_responses[0];
     assert_eq!((answer.error_code, &answer.error_message), (0, &None));
     outcome.waiting.into_keys().collect()
@@ -286,4 +296,201 @@ fn the_topics_that_a_request_deletes_are_deleted_together() {
     assert_eq!(files.sizes(Action::Sync, "rota.wal").len(), 1);
     assert!(!dir.path().join("u7-1").exists());
     assert!(topics.owner.disk.as_ref().unwrap().all().is_empty());
+}
+
+/// A Produce of one batch to partition 0.
+fn produce_request(records: Bytes) -> ProduceRequest {
+    let data = PartitionProduceData::default().with_records(Some(records));
+    let asked = TopicProduceData::default().with_name(name()).with_partition_data(vec![data]);
+    ProduceRequest::default().with_acks(-1).with_topic_data(vec![asked])
+}
+
+/// The epoch and the end of a leader epoch of partition 0, with the error.
+fn epoch_end(topics: &Topics, leader_epoch: i32) -> (i16, i32, i64) {
+    let asked = OffsetForLeaderPartition::default().with_current_leader_epoch(-1).with_leader_epoch(leader_epoch);
+    let asked = OffsetForLeaderTopic::default().with_topic(name()).with_partitions(vec![asked]);
+    let response = topics.offset_for_leader_epoch(&OffsetForLeaderEpochRequest::default().with_topics(vec![asked]));
+    let answer = &response.topics[0].partitions[0];
+    (answer.error_code, answer.leader_epoch, answer.end_offset)
+}
+
+/// The error and the low watermark of a deletion below `offset` in partition 0.
+fn delete_below(topics: &mut Topics, offset: i64) -> (i16, i64) {
+    let asked = DeleteRecordsTopic::default()
+        .with_name(name())
+        .with_partitions(vec![DeleteRecordsPartition::default().with_offset(offset)]);
+    let response = topics.delete_records(&DeleteRecordsRequest::default().with_topics(vec![asked]));
+    let answer = &response.topics[0].partitions[0];
+    (answer.error_code, answer.low_watermark)
+}
+
+#[test]
+fn every_request_about_a_partition_that_the_start_refused_gets_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "104857600");
+    for _ in 0..10 {
+        produce(&mut topics, batch(0, 1_000));
+    }
+    drop(topics);
+    let segment = dir.path().join("t-0/00000000000000000000.log");
+    let file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "104857600");
+    let error = ErrorCode::KafkaStorageError.code();
+
+    for current_leader_epoch in [-1, 0, 1] {
+        let mut request = fetch_request(1, 1 << 20).with_max_wait_ms(500);
+        request.topics[0].partitions[0].current_leader_epoch = current_leader_epoch;
+        let outcome = topics.fetch(&request, 12);
+        assert_eq!(outcome.response.responses[0].partitions[0].error_code, error, "{current_leader_epoch}");
+        assert!(outcome.is_complete(&request), "it does not wait");
+    }
+    for timestamp_ms in [-1, -2, -3, 0] {
+        let partition = ListOffsetsPartition::default().with_current_leader_epoch(-1).with_timestamp(timestamp_ms);
+        let asked = ListOffsetsTopic::default().with_name(name()).with_partitions(vec![partition]);
+        let response = topics.list_offsets(&ListOffsetsRequest::default().with_topics(vec![asked]), 7);
+        assert_eq!(response.topics[0].partitions[0].error_code, error, "{timestamp_ms}");
+    }
+    assert_eq!([-1, 0, 1].map(|epoch| epoch_end(&topics, epoch)), [(error, -1, -1); 3]);
+    assert_eq!([-1, 0, 5].map(|offset| delete_below(&mut topics, offset)), [(error, -1); 3]);
+    let asked = TopicRequest::default().with_name(name()).with_partition_indexes(vec![0]);
+    let described = topics.describe_producers(&DescribeProducersRequest::default().with_topics(vec![asked]));
+    assert_eq!(described.topics[0].partitions[0].error_code, error);
+    let outcome = topics.produce(&produce_request(batch(0, 1)), 9, 0);
+    assert_eq!(outcome.response.responses[0].partition_responses[0].error_code, error);
+    let transaction_version = TransactionVersion::V1;
+    let marker =
+        Marker { producer_id: 7, producer_epoch: 0, coordinator_epoch: 0, is_commit: true, transaction_version };
+    let written = topics.write_marker("t", 0, &marker, 0);
+    assert_eq!(written, MarkerOutcome::Ended(Err(ErrorCode::KafkaStorageError)));
+    assert_eq!(topics.log_end("t", 0), None, "a lag would be wrong");
+    assert_eq!(topics.read("t", 0, 0, 1), Err(ErrorCode::KafkaStorageError));
+}
+
+/// The error and the number of batches of a fetch of partition 0.
+fn fetched(topics: &Topics, from: i64, leader_epoch: i32) -> (i16, usize) {
+    let mut request = fetch_request(1, 1 << 20);
+    (request.topics[0].partitions[0].fetch_offset, request.topics[0].partitions[0].current_leader_epoch) =
+        (from, leader_epoch);
+    let answer = topics.fetch(&request, 12).response.responses.remove(0).partitions.remove(0);
+    (answer.error_code, batches(&answer.records.unwrap_or_default()).count())
+}
+
+#[test]
+fn a_damaged_batch_is_an_error_for_those_who_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "104857600");
+    for _ in 0..4 {
+        produce(&mut topics, batch(0, 1_000));
+    }
+    let segment = dir.path().join("t-0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let at = bytes.len() / 4 + 500;
+    bytes[at] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let damaged = (ErrorCode::KafkaStorageError.code(), 0);
+    let read = |topics: &Topics| [0, 1, 2, 3, 4].map(|from| fetched(topics, from, -1));
+    assert_eq!(read(&topics), [(0, 1), damaged, (0, 2), (0, 1), (0, 0)]);
+    produce(&mut topics, batch(0, 1));
+    assert_eq!((offset_at(&topics, -1), offset_at(&topics, -2), epoch_end(&topics, 0)), (5, 0, (0, 0, 5)));
+    assert_eq!(fetched(&topics, 4, -1), (0, 1));
+}
+
+/// A copy of a directory with files and directories of files.
+fn copied(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let to = copy.path().join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            for file in std::fs::read_dir(entry.path()).unwrap().map(Result::unwrap) {
+                std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+            }
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+    copy
+}
+
+#[test]
+fn offsets_that_a_power_failure_took_are_given_again_under_a_later_leader_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |dir: &Path| DataConfig { durability: Durability::Os, ..DataConfig::at(dir.to_owned()) };
+    let opened = |dir: &Path| open_with(&config(dir), "104857600", TopicSettings::default());
+    let mut topics = opened(dir.path());
+    for _ in 0..4 {
+        produce(&mut topics, batch(0, 1_000));
+    }
+    let after = copied(dir.path());
+    drop(topics);
+    let segment = after.path().join("t-0/00000000000000000000.log");
+    let file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let mut topics = opened(after.path());
+    for _ in 0..4 {
+        produce(&mut topics, batch(0, 1));
+    }
+    // A consumer that has read to offset 4 sees that its records of epoch 0 end before.
+    let ends = |topics: &Topics| [0, 1, 2].map(|epoch| epoch_end(topics, epoch));
+    assert_eq!(ends(&topics), [(0, 0, 2), (0, 1, 6), (0, -1, -1)]);
+    let fenced = (ErrorCode::FencedLeaderEpoch.code(), 0);
+    let unknown = (ErrorCode::UnknownLeaderEpoch.code(), 0);
+    assert_eq!([0, 1, 2].map(|epoch| fetched(&topics, 5, epoch)), [fenced, (0, 1), unknown]);
+
+    // The epoch is durable when the server has started: another failure at once takes it no more.
+    drop(topics);
+    let topics = opened(after.path());
+    let again = copied(after.path());
+    drop(topics);
+    let topics = opened(again.path());
+    assert_eq!(ends(&topics), [(0, 0, 2), (0, 1, 6), (0, 1, 6)]);
+    assert_eq!(epoch_end(&topics, 3), (0, 3, 6));
+    drop(topics);
+    // Each start replaces an epoch without records.
+    let epochs = std::fs::read_to_string(again.path().join("t-0/leader-epoch-checkpoint")).unwrap();
+    assert_eq!(epochs, "0\n3\n0 0\n1 2\n3 6\n");
+}
+
+#[test]
+fn a_directory_whose_records_are_synced_keeps_its_leader_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut topics = open(dir.path(), &CountedFiles::default(), "104857600");
+    produce(&mut topics, batch(0, 1));
+    let killed = copied(dir.path());
+    drop(topics);
+    for dir in [dir.path(), killed.path()] {
+        let topics = open(dir, &CountedFiles::default(), "104857600");
+        assert_eq!(epoch_end(&topics, 0), (0, 0, 1));
+    }
+}
+
+#[test]
+fn records_expire_also_when_all_of_them_do() {
+    let (dir, settings) = (tempfile::tempdir().unwrap(), TopicSettings::default());
+    let settings = || TopicSettings { retention_ms: Some(1_000), ..settings.clone() };
+    let config = DataConfig::at(dir.path().to_owned());
+    let mut topics = open_with(&config, "104857600", settings());
+    produce(&mut topics, batch(5, 1));
+    produce(&mut topics, batch(90, 1));
+    drop(topics);
+    // After a start no times are known.
+    let mut topics = open_with(&config, "104857600", settings());
+    let ends = |topics: &Topics| (offset_at(topics, -2), offset_at(topics, -1));
+    topics.owner.drop_expired(1_090);
+    topics.owner.drop_expired(1_090);
+    assert_eq!(ends(&topics), (0, 2));
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while ends(&topics) != (2, 2) {
+        assert!(std::time::Instant::now() < until, "{:?}", ends(&topics));
+        topics.owner.drop_expired(1_091);
+        thread::yield_now();
+    }
+    assert_eq!((fetched(&topics, 2, -1), fetched(&topics, 0, -1).0), ((0, 0), ErrorCode::OffsetOutOfRange.code()));
+    produce(&mut topics, batch(2_000, 1));
+    drop(topics);
+    let topics = open_with(&config, "104857600", settings());
+    assert_eq!(ends(&topics), (2, 3));
+    let segments = std::fs::read_dir(dir.path().join("t-0")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(segments.filter(|name| name.to_string_lossy().ends_with(".log")).count(), 1);
 }

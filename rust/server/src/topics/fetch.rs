@@ -31,7 +31,7 @@ pub struct FetchOutcome {
     /// Bytes that count towards the least number asked for. Of a partition with more records than the answer, these are as
     /// many as its limit: Kafka also counts the part of a batch that it cuts off there.
     pub ready_bytes: usize,
-    /// Number of partitions that this node leads.
+    /// Number of partitions that this node leads and can read.
     pub readable: usize,
     /// Whether waiting is pointless: an error of an existing partition or of the request, or no partition to wait for.
     pub has_error: bool,
@@ -98,8 +98,9 @@ impl Topics {
                     Ok((_, topic)) => self.partition(topic, wanted.partition),
                     Err(error) => Err(*error),
                 };
-                // A partition with another leader has no data to wait for.
-                outcome.has_error |= matches!(&partition, Err(ErrorCode::NotLeaderOrFollower));
+                // A partition with another leader, or that cannot be read, has no data to wait for.
+                let has_none = matches!(&partition, Err(ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError));
+                outcome.has_error |= has_none;
                 let read = partition.and_then(|(partition, epoch)| {
                     outcome.readable += 1;
                     let read = read(partition, epoch, wanted, request.isolation_level, &mut budget);
@@ -145,7 +146,6 @@ fn read(
 ) -> Result<(Bytes, usize), ErrorCode> {
     check_leader_epoch(wanted.current_leader_epoch, epoch)?;
     let (log, from) = (&partition.log, wanted.fetch_offset);
-    log.check_readable()?;
     if !(log.first_offset()..=log.next_offset()).contains(&from) {
         return Err(ErrorCode::OffsetOutOfRange);
     }

@@ -12,7 +12,7 @@ impl Topics {
     }
 
     /// Handles versions 0–5. Returns a new id with epoch 0; refuses transactional ids with [`TRANSACTIONS_REFUSED`].
-    pub fn init_producer_id(&mut self, request: &InitProducerIdRequest, _version: i16) -> InitProducerIdResponse {
+    pub fn init_producer_id(&mut self, request: &InitProducerIdRequest) -> InitProducerIdResponse {
         let half_known = (request.producer_id.0 == -1) != (request.producer_epoch == -1);
         let refused = match &request.transactional_id {
             Some(id) if id.is_empty() => Some(ErrorCode::InvalidRequest),

@@ -1,5 +1,5 @@
 //! `OffsetForLeaderEpoch`: the end offset of a leader epoch. Partitions have had one leader only, in epoch 0, unless Kafka
-//! wrote their messages.
+//! wrote their messages, or a start began a new epoch.
 
 use kafka_protocol::messages::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
@@ -8,7 +8,7 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 
-use super::{LEADER_EPOCH, Topics, fetch::check_leader_epoch, partition_data::Records};
+use super::{Topics, fetch::check_leader_epoch, partition_data::Records};
 
 /// Unknown epoch, or no offset.
 const NONE: i32 = -1;
@@ -57,7 +57,9 @@ impl Topics {
 
 /// Returns the newest epoch up to `asked` and its end offset; `None` for an epoch that is not known.
 fn end_of_epoch(log: &Records, leader_epoch: i32, asked: i32) -> Option<(i32, i64)> {
-    let epochs = log.epochs(leader_epoch).unwrap_or(&[(LEADER_EPOCH, 0)]);
+    // Where earlier epochs end is not known: not before the end, which would make consumers go back.
+    let current = [(leader_epoch, log.next_offset())];
+    let epochs = log.epochs(leader_epoch).unwrap_or(&current);
     if asked == NONE {
         return None;
     }
@@ -165,6 +167,18 @@ mod tests {
             (answer.leader_epoch, answer.end_offset)
         };
         assert_eq!([0, 2, 4, NEWEST, 6, NONE].map(end), [(0, 0), (2, 2), (2, 2), (NEWEST, 3), (NONE, -1), (NONE, -1)]);
+    }
+
+    #[test]
+    fn an_epoch_before_the_one_of_a_partition_without_epochs_ends_at_the_end() {
+        let (mut log, mut writer) = (rota_log::PartitionLog::default(), BatchWriter::default());
+        writer.push(0, None, Some(b"v"));
+        let bytes = writer.finish();
+        log.append(&rota_log::Batch::split(&bytes).unwrap().0, 0, None).unwrap();
+        let records = Records::Memory(log);
+        // As that of a coordinator which was handed over.
+        let end = |asked| end_of_epoch(&records, 4, asked);
+        assert_eq!([NONE, 0, 3, 4, 5].map(end), [None, Some((0, 1)), Some((3, 1)), Some((4, 1)), None]);
     }
 
     #[test]

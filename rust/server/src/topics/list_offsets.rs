@@ -81,7 +81,6 @@ impl Topics {
     ) -> Result<TimestampedOffset, ErrorCode> {
         let (partition, epoch) = self.partition(topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch, epoch)?;
-        partition.log.check_readable()?;
         let is_committed = isolation_level == READ_COMMITTED;
         if is_committed && !partition.log.is_followed() {
             // Clients ask again, and each time more is known.

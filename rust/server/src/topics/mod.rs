@@ -14,10 +14,11 @@
 //! | `catch_up()`, `take_deleted()` | | nothing: it takes the newest snapshot; the names that other nodes have deleted |
 //! | `create(name, partitions, &mut entropy)` | | the new topic's id; for callers without a request |
 //! | `metadata(&request, version, &cluster, &mut entropy)` | 0–13 | `MetadataResponse`; may create topics |
-//! | `create_topics(&request, version, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
+//! | `create_topics(&request, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
 //! | `delete_topics(&request, version)` | 1–6 | [`Deletion`]: the response and the names that are gone, for `Coordinator::topics_deleted` |
+//! | `log_dir()`, `sizes(asked)` | | for `DescribeLogDirs` |
 //! | `delete_records(&request)` | 0–2 | `DeleteRecordsResponse` |
-//! | `create_partitions(&request, version)` | 0–3 | `CreatePartitionsResponse` |
+//! | `create_partitions(&request)` | 0–3 | `CreatePartitionsResponse` |
 //! | `produce(&request, version, now_ms)` | 3–13 | [`ProduceOutcome`]; with acks 0 nothing is written, and the connection is closed if `has_error`, as Kafka does |
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
 //! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the id of a watch, which calls `notify.notify_one()` when a partition of the request gets data, and a last time when one is deleted |
@@ -27,9 +28,9 @@
 //! | `list_offsets(&request, version)` | 1–10 | `ListOffsetsResponse` |
 //! | `offset_for_leader_epoch(&request)` | 2–4 | `OffsetForLeaderEpochResponse` |
 //! | `config_rows(name, broker)` | | the topic's settings, for `DescribeConfigs` |
-//! | `init_producer_id(&request, version)` | 0–5 | `InitProducerIdResponse` |
+//! | `init_producer_id(&request)` | 0–5 | `InitProducerIdResponse` |
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | the facts that the offset APIs check |
-//! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
+//! | `log_end(name, partition)` | | the end offset of a partition that the node leads and can read |
 //!
 //! To wait for data: `fetch`; if it is not complete, `take_unread`, and `fetch` again if `changes()` is another number by
 //! then. `watch` with a `Notify` of the connection, and wait for the notification or `max_wait_ms`. `fetch` again if the
@@ -81,8 +82,10 @@ mod disk;
 mod disk_reads;
 mod fetch;
 mod init_producer_id;
+mod keys;
 pub mod leader_epoch;
 pub mod list_offsets;
+mod log_dirs;
 mod markers;
 pub mod metadata;
 mod name;
@@ -123,7 +126,8 @@ use self::{
     watches::{Watch, WatchCounts},
 };
 
-/// The leader epoch of user topics, which have had one leader only, unless Kafka wrote their messages.
+/// The first leader epoch of user topics. They have no other, unless Kafka wrote their messages, or the last run did not
+/// sync them.
 const LEADER_EPOCH: i32 = 0;
 
 /// The leader of a partition.
@@ -384,7 +388,7 @@ impl Topics {
         self.table.by_name.keys().map(StrBytes::as_str)
     }
 
-    /// Returns the next offset of a partition; `None` if this node does not lead it.
+    /// Returns the next offset of a partition; `None` if this node does not lead it, or cannot read it.
     pub fn log_end(&self, name: &str, index: i32) -> Option<i64> {
         let (partition, _epoch) = self.partition(self.topic(name)?, index).ok()?;
         Some(partition.log.next_offset())
@@ -395,13 +399,14 @@ impl Topics {
         Some(self.leader(self.topic(name)?, index)?.node_id)
     }
 
-    /// Reads whole batches of a partition that this node leads, from the one with offset `from` on; empty at the end.
-    /// Errors: `UnknownTopicOrPartition`, `NotLeaderOrFollower`, `KafkaStorageError`.
-    pub fn read(&self, name: &str, index: i32, from: i64, max_bytes: usize) -> Result<Bytes, ErrorCode> {
+    /// Reads whole batches of a partition that this node leads, from the one with offset `from` on, or the first offset if that
+    /// is later; empty at the end. Returns that offset, too. Errors: `UnknownTopicOrPartition`, `NotLeaderOrFollower`,
+    /// `KafkaStorageError`.
+    pub fn read(&self, name: &str, index: i32, from: i64, max_bytes: usize) -> Result<(i64, Bytes), ErrorCode> {
         let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (partition, _epoch) = self.partition(topic, index)?;
-        let slice = partition.log.read(from.max(partition.log.first_offset()), max_bytes, true);
-        slice.map(|slice| slice.bytes)
+        let from = from.max(partition.log.first_offset());
+        partition.log.read(from, max_bytes, true).map(|slice| (from, slice.bytes))
     }
 
     /// Returns the settings of a topic, with defaults of the broker. Errors: `InvalidTopicException`,
@@ -438,14 +443,17 @@ impl Topics {
         }
     }
 
-    /// Returns a partition that this node leads, with its leader epoch; errors as `led`.
+    /// Returns a partition that this node leads, with its leader epoch. Errors: those of `led`; `KafkaStorageError` if
+    /// it cannot be read, because then neither its ends nor its epochs are known.
     fn partition(&self, topic: &Topic, index: i32) -> Result<(&Partition, i32), ErrorCode> {
         let epoch = self.led(topic, index)?;
         if topic.internal && self.owner.shared().is_some() {
             // The engine of the cluster has the records.
             return Err(ErrorCode::InvalidTopicException);
         }
-        Ok((self.data.get(&(topic.id, index)).unwrap_or(&self.untouched), epoch))
+        let partition = self.data.get(&(topic.id, index)).unwrap_or(&self.untouched);
+        partition.log.check_readable()?;
+        Ok((partition, epoch))
     }
 
     /// Returns the topic of a request, by id or name.

@@ -42,6 +42,16 @@ impl OffsetsRecords {
         self.log.end(self.partition).unwrap_or(0)
     }
 
+    /// Returns the bytes of the durable records.
+    pub fn size_bytes(&self) -> u64 {
+        self.log.size_bytes(self.partition)
+    }
+
+    /// Checks that the end of the records is known. Errors: `KafkaStorageError`.
+    pub fn check_readable(&self) -> Result<(), ErrorCode> {
+        self.log.end(self.partition).map(|_| ()).map_err(|_| ErrorCode::KafkaStorageError)
+    }
+
     /// Whether the transactions of all durable records are known.
     pub fn is_followed(&self) -> bool {
         self.followed >= self.next_offset()

@@ -120,7 +120,8 @@ impl DiskRecords {
         let Some(oldest) = recent.last().or(segments.last()) else { return Ok(()) };
         let mut from = oldest.base_offset;
         loop {
-            let slice = view.read_slice(from, SCAN_BYTES)?;
+            // Damage refuses this producer for now, and no reader.
+            let slice = view.read_within(from, SCAN_BYTES, true)?;
             for batch in slice.batches().flatten() {
                 let header = batch.header();
                 if let Ok(Some(marker)) = EndMarker::read(&batch) {
@@ -200,6 +201,15 @@ impl Records {
         }
     }
 
+    /// Returns the bytes of the records: of the segments, or of what is held in memory.
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Records::Memory(log) => log.size_bytes(),
+            Records::Disk(disk) => disk.on_disk.view.size_bytes(),
+            Records::Offsets(records) => records.size_bytes(),
+        }
+    }
+
     /// Returns the approximate memory of records that are nowhere else, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         match self {
@@ -213,7 +223,8 @@ impl Records {
     pub fn check_readable(&self) -> Result<(), ErrorCode> {
         match self {
             Records::Disk(disk) if disk.on_disk.view.refusal().is_some() => Err(ErrorCode::KafkaStorageError),
-            _ => Ok(()),
+            Records::Offsets(records) => records.check_readable(),
+            Records::Disk(_) | Records::Memory(_) => Ok(()),
         }
     }
 

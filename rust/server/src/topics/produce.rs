@@ -1,14 +1,15 @@
 //! Produce: one record batch per partition, validated and stored unchanged.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
 
 use kafka_protocol::{
     messages::{
         ProduceRequest, ProduceResponse,
-        produce_response::{PartitionProduceResponse, TopicProduceResponse},
+        produce_request::TopicProduceData,
+        produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
     },
     protocol::StrBytes,
 };
@@ -20,9 +21,10 @@ use uuid::Uuid;
 use super::{
     LEADER_EPOCH, Partition, Topic, TopicTable, Topics,
     disk::{KAFKAS_OWN, OnDisk},
+    keys::{Left, check_keys},
     partition_data::{DiskRecords, Records},
     producers::AppendedAt,
-    refusal::{BY_ID_SINCE, Refusal, refuse},
+    refusal::{BY_ID_SINCE, RecordErrors, Refusal, refuse},
     transactions::WrittenBatch,
     verify::{SECOND_PROTOCOL_SINCE, Served, TRANSACTIONS_REFUSED, Transaction},
 };
@@ -86,9 +88,10 @@ struct Stored {
 }
 
 impl Topics {
-    /// Handles versions 3–13. Partitions succeed or fail independently. Repeated batches of idempotent producers are
-    /// answered with their offsets. Compressed records are not decoded. Refuses batches of transactions. Wakes fetches that
-    /// wait for data.
+    /// Handles versions 3–13. Partitions succeed or fail independently. Of a partition that is named several times the last
+    /// batch counts, and it is answered once, as in Kafka. Repeated batches of idempotent producers are answered with their
+    /// offsets. Compressed records are decoded for compacted topics only. Refuses batches of transactions. Wakes fetches
+    /// that wait for data.
     pub fn produce(&mut self, request: &ProduceRequest, version: i16, now_ms: i64) -> ProduceOutcome {
         self.produce_verified(request, version, None, now_ms)
     }
@@ -106,6 +109,7 @@ impl Topics {
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: BTreeMap::new() };
         self.create_all_on_disk(request, transaction);
+        let (mut later, mut left) = (later_mentions(request), Left::of(version));
         for asked in &request.topic_data {
             let topic_at = outcome.response.responses.len();
             let mut answer =
@@ -113,12 +117,15 @@ impl Topics {
             let found = self.asked(version >= BY_ID_SINCE, &asked.name, asked.topic_id);
             let found = found.map(|(name, _)| name.to_owned());
             for data in &asked.partition_data {
+                if is_named_later(&mut later, asked, data.index) {
+                    continue;
+                }
                 let stored = match &found {
                     Ok(name) => {
                         let records = data.records.as_deref().unwrap_or_default();
                         check_request(request, transaction)
                             .and_then(|()| check_batch(records, version))
-                            .and_then(|batch| self.store(name, data.index, &batch, transaction, now_ms))
+                            .and_then(|batch| self.store((name, data.index), &batch, transaction, now_ms, &mut left))
                     }
                     Err(code) => refuse(*code, "there is no such topic"),
                 };
@@ -128,18 +135,20 @@ impl Topics {
                 }
                 answer.partition_responses.push(partition_answer(data.index, stored));
             }
-            outcome.response.responses.push(answer);
+            if !answer.partition_responses.is_empty() || asked.partition_data.is_empty() {
+                outcome.response.responses.push(answer);
+            }
         }
         outcome
     }
 
     fn store(
         &mut self,
-        name: &str,
-        index: i32,
+        (name, index): (&str, i32),
         batch: &Batch<'_>,
         transaction: Transaction<'_>,
         now_ms: i64,
+        left: &mut Left,
     ) -> Result<Stored, Refusal> {
         let table = Arc::clone(&self.table);
         let topic = table.topic(name).ok_or_else(|| no_partition(name, index))?;
@@ -159,6 +168,9 @@ impl Topics {
         }
         if header.is_transactional() && !partition.producers.has_open(header.producer_id, header.producer_epoch) {
             transaction.verify(header, name, index)?;
+        }
+        if topic.configs.is_compacted() {
+            check_keys(batch, (name, index), partition.log.first_offset(), left)?;
         }
         if let Some(stored) = partition.repeated(batch, transaction.is_second_protocol())? {
             return Ok(stored);
@@ -208,7 +220,7 @@ impl Topics {
                 let owner = Arc::clone(&self.owner);
                 let waker = owner.waker(self.node_id);
                 let (base_offset, token) = self.appends.begin(&owner, waker, disk, place, batch, append_time_ms)?;
-                if let Some(limit_bytes) = retention_bytes {
+                if let Some(limit_bytes) = retention_bytes.filter(|limit_bytes| *limit_bytes < u64::MAX) {
                     owner.trim(disk, limit_bytes);
                 }
                 (base_offset, Some(token))
@@ -255,6 +267,31 @@ impl Topics {
         };
         ended.into_iter().map(take).collect()
     }
+}
+
+/// Partitions by the name and id of their topic, with the number of mentions that are still to come.
+type Mentions<'r> = HashMap<(&'r str, Uuid, i32), usize>;
+
+/// Counts the mentions of each partition; empty if each is named once, as in nearly all requests.
+fn later_mentions(request: &ProduceRequest) -> Mentions<'_> {
+    let count = request.topic_data.iter().map(|asked| asked.partition_data.len()).sum::<usize>();
+    if count <= 1 {
+        return Mentions::new();
+    }
+    let mut counts = Mentions::with_capacity(count);
+    for asked in &request.topic_data {
+        for data in &asked.partition_data {
+            *counts.entry((asked.name.as_str(), asked.topic_id, data.index)).or_default() += 1;
+        }
+    }
+    if counts.len() == count { Mentions::new() } else { counts }
+}
+
+/// Counts one mention of a partition. Returns whether it comes again.
+fn is_named_later<'r>(later: &mut Mentions<'r>, asked: &'r TopicProduceData, index: i32) -> bool {
+    let Some(left) = later.get_mut(&(asked.name.as_str(), asked.topic_id, index)) else { return false };
+    *left -= 1;
+    *left > 0
 }
 
 impl Partition {
@@ -387,7 +424,7 @@ pub(super) fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Ref
 
 fn no_partition(name: &str, index: i32) -> Refusal {
     let message = format!("topic `{name}` has no partition {index}");
-    Refusal { code: ErrorCode::UnknownTopicOrPartition, message }
+    Refusal::new(ErrorCode::UnknownTopicOrPartition, message)
 }
 
 /// Refuses batches that clients may not write.
@@ -436,21 +473,29 @@ fn partition_answer(index: i32, stored: Result<Stored, Refusal>) -> PartitionPro
             .with_log_append_time_ms(stored.append_time_ms)
             .with_log_start_offset(stored.first_offset)
             .with_error_message(None),
-        Err(refusal) => answer
-            .with_error_code(refusal.code as i16)
+        Err(Refusal { code, message, records }) => answer
+            .with_error_code(code as i16)
             .with_base_offset(-1)
             .with_log_append_time_ms(-1)
-            .with_log_start_offset(-1)
-            .with_error_message(Some(StrBytes::from_string(refusal.message))),
+            .with_log_start_offset(records.as_ref().map_or(-1, |records| records.first_offset))
+            .with_record_errors(records.map(|records| record_errors(*records)).unwrap_or_default())
+            .with_error_message(Some(StrBytes::from_string(message))),
     }
+}
+
+fn record_errors(records: RecordErrors) -> Vec<BatchIndexAndErrorMessage> {
+    let message = StrBytes::from_string(records.message);
+    let error = |index| {
+        BatchIndexAndErrorMessage::default()
+            .with_batch_index(index)
+            .with_batch_index_error_message(Some(message.clone()))
+    };
+    records.indices.into_iter().map(error).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::{
-        TopicName,
-        produce_request::{PartitionProduceData, TopicProduceData},
-    };
+    use kafka_protocol::messages::{TopicName, produce_request::PartitionProduceData};
     use rota_log::BatchWriter;
 
     use super::*;

@@ -10,6 +10,17 @@ pub(super) const BY_ID_SINCE: i16 = 13;
 pub(super) struct Refusal {
     pub code: ErrorCode,
     pub message: String,
+    /// What is wrong with single records.
+    pub records: Option<Box<RecordErrors>>,
+}
+
+/// The records that kept their batch from being stored.
+pub(super) struct RecordErrors {
+    /// Their places in the batch.
+    pub indices: Vec<i32>,
+    pub message: String,
+    /// The first offset of the partition.
+    pub first_offset: i64,
 }
 
 impl From<BatchError> for Refusal {
@@ -26,17 +37,21 @@ impl From<BatchError> for Refusal {
             }
             BatchError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
         };
-        Refusal { code, message: error.to_string() }
+        Refusal::new(code, error.to_string())
     }
 }
 
 pub(super) fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { code, message: message.into() })
+    Err(Refusal::new(code, message.into()))
 }
 
 impl Refusal {
+    pub(super) fn new(code: ErrorCode, message: String) -> Refusal {
+        Refusal { code, message, records: None }
+    }
+
     pub(super) fn of_log(error: &LogError) -> Refusal {
         let code = ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::KafkaStorageError);
-        Refusal { code, message: error.to_string() }
+        Refusal::new(code, error.to_string())
     }
 }

@@ -455,7 +455,7 @@ mod tests {
         assert_eq!((leaders(&nodes[0], "a"), leaders(&nodes[0], "b")), (vec![2, 3, 1, 2], vec![3, 1, 2, 3]));
         let name = TopicName(StrBytes::from_static_str("a"));
         let grown = CreatePartitionsTopic::default().with_name(name).with_count(6).with_assignments(None);
-        nodes[0].create_partitions(&CreatePartitionsRequest::default().with_topics(vec![grown]), 3);
+        nodes[0].create_partitions(&CreatePartitionsRequest::default().with_topics(vec![grown]));
         assert_eq!(leaders(&nodes[0], "a"), [2, 3, 1, 2, 3, 1]);
     }
 

@@ -68,7 +68,7 @@ pub struct Seen {
 /// What is known of a partition without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// This node does not lead it, or it does not exist.
+    /// This node does not lead it or cannot read it, or it does not exist.
     Absent,
     Led {
         /// Bytes that have become readable since the start.
@@ -187,9 +187,8 @@ impl Topics {
             // Their batches are made for each read.
             Records::Offsets(_) => return None,
         };
-        let is_readable = check_leader_epoch(wanted.current_leader_epoch, epoch).is_ok()
-            && log.check_readable().is_ok()
-            && log.first_offset() <= wanted.fetch_offset;
+        let is_readable =
+            check_leader_epoch(wanted.current_leader_epoch, epoch).is_ok() && log.first_offset() <= wanted.fetch_offset;
         let held_from = if is_committed { transactions.first_open() } else { None };
         is_readable.then_some(Position::Led { arrived_bytes: partition.arrived_bytes, segment_base, held_from })
     }

@@ -30,7 +30,7 @@ fn config(key: &'static str, value: &'static str) -> Vec<CreatableTopicConfig> {
 fn a_created_topic_has_an_id_and_its_partitions() {
     let mut topics = table(1);
     let request = CreateTopicsRequest::default().with_topics(vec![creatable("a", 3), creatable("b", -1)]);
-    let response = topics.create_topics(&request, 7, &mut Counted::default());
+    let response = topics.create_topics(&request, &mut Counted::default());
     let created: Vec<_> =
         response.topics.iter().map(|t| (t.error_code, t.num_partitions, t.replication_factor)).collect();
     assert_eq!(created, [(0, 3, 1), (0, 1, 1)]);
@@ -48,7 +48,7 @@ fn a_created_topic_has_an_id_and_its_partitions() {
 fn a_topic_that_is_only_validated_does_not_exist() {
     let mut topics = table(1);
     let request = CreateTopicsRequest::default().with_topics(vec![creatable("a", 3)]).with_validate_only(true);
-    let response = topics.create_topics(&request, 7, &mut Counted::default());
+    let response = topics.create_topics(&request, &mut Counted::default());
     assert_eq!((response.topics[0].error_code, response.topics[0].num_partitions), (0, 3));
     assert_eq!(topics.partition_count("a"), None);
 }
@@ -109,7 +109,7 @@ fn a_topic_named_twice_in_one_request_is_refused_once() {
     let mut topics = table(1);
     let request =
         CreateTopicsRequest::default().with_topics(vec![creatable("a", 1), creatable("b", 1), creatable("a", 2)]);
-    let response = topics.create_topics(&request, 7, &mut Counted::default());
+    let response = topics.create_topics(&request, &mut Counted::default());
     let answers: Vec<_> = response.topics.iter().map(|topic| (topic.name.as_str(), topic.error_code)).collect();
     assert_eq!(answers, [("a", 42), ("b", 0)]);
 }
@@ -119,7 +119,7 @@ fn the_configuration_that_was_given_is_answered() {
     let mut topics = table(1);
     let topic = creatable("a", 1).with_configs(config("cleanup.policy", "compact"));
     let request = CreateTopicsRequest::default().with_topics(vec![topic]);
-    let response = topics.create_topics(&request, 7, &mut Counted::default());
+    let response = topics.create_topics(&request, &mut Counted::default());
     let configs = response.topics[0].configs.clone().unwrap();
     assert_eq!((configs[0].name.as_str(), configs[0].value.as_deref()), ("cleanup.policy", Some("compact")));
 }
@@ -173,9 +173,9 @@ fn partitions_are_added_and_old_ones_keep_their_records() {
     produce(&mut topics, batch(&[1, 2]));
     let grow = |count| CreatePartitionsTopic::default().with_name(name("t")).with_count(count).with_assignments(None);
     let request = CreatePartitionsRequest::default().with_topics(vec![grow(5)]);
-    assert_eq!(topics.create_partitions(&request.clone().with_validate_only(true), 3).results[0].error_code, 0);
+    assert_eq!(topics.create_partitions(&request.clone().with_validate_only(true)).results[0].error_code, 0);
     assert_eq!(topics.partition_count("t"), Some(2));
-    assert_eq!(topics.create_partitions(&request, 3).results[0].error_code, 0);
+    assert_eq!(topics.create_partitions(&request).results[0].error_code, 0);
     assert_eq!(topics.partition_count("t"), Some(5));
     assert_eq!(produce(&mut topics, batch(&[3])).base_offset, 2);
 }
@@ -201,12 +201,11 @@ fn what_cannot_grow_is_refused_as_kafka_does() {
         (39, grow("t", 3, Some(&[&[77]]))),
         (0, grow("t", 3, Some(&[&[1]]))),
     ] {
-        let response =
-            topics.create_partitions(&CreatePartitionsRequest::default().with_topics(vec![topic.clone()]), 3);
+        let response = topics.create_partitions(&CreatePartitionsRequest::default().with_topics(vec![topic.clone()]));
         assert_eq!(response.results[0].error_code, expected, "{topic:?}");
     }
     let twice = CreatePartitionsRequest::default().with_topics(vec![grow("t", 4, None), grow("t", 5, None)]);
-    let response = topics.create_partitions(&twice, 3);
+    let response = topics.create_partitions(&twice);
     assert_eq!((response.results.len(), response.results[0].error_code), (1, 42));
     assert_eq!(topics.partition_count("t"), Some(3));
 }
@@ -218,16 +217,16 @@ fn producer_ids_are_fresh_and_transactions_are_refused() {
         .with_transactional_id(None)
         .with_producer_id((-1).into())
         .with_producer_epoch(-1);
-    let first = topics.init_producer_id(&request, 5);
-    let second = topics.init_producer_id(&request, 0);
+    let first = topics.init_producer_id(&request);
+    let second = topics.init_producer_id(&request);
     assert_eq!((first.error_code, first.producer_epoch), (0, 0));
     assert_eq!(second.producer_id.0, first.producer_id.0 + 1);
     let transactional = |id: &'static str| {
         let id = TransactionalId(StrBytes::from_static_str(id));
         request.clone().with_transactional_id(Some(id))
     };
-    assert_eq!(topics.init_producer_id(&transactional("x"), 4).error_code, 53);
-    let empty = topics.init_producer_id(&transactional(""), 4);
+    assert_eq!(topics.init_producer_id(&transactional("x")).error_code, 53);
+    let empty = topics.init_producer_id(&transactional(""));
     assert_eq!((empty.error_code, empty.producer_id.0, empty.producer_epoch), (42, -1, -1));
-    assert_eq!(topics.init_producer_id(&request.clone().with_producer_epoch(3), 4).error_code, 42);
+    assert_eq!(topics.init_producer_id(&request.clone().with_producer_epoch(3)).error_code, 42);
 }

@@ -127,7 +127,7 @@ fn any_request_that_decodes_is_answered() {
             answered[0] += 1;
         }
         if let Ok(request) = decode_body::<CreateTopicsRequest>(19, 4, &bytes) {
-            topics.create_topics(&request, 4, &mut Counted::default());
+            topics.create_topics(&request, &mut Counted::default());
             answered[1] += 1;
         }
         if let Ok(request) = decode_body::<DeleteTopicsRequest>(20, 3, &bytes) {

@@ -6,8 +6,8 @@ use rota_server::topics::TopicSettings;
 use uuid::Uuid;
 
 use crate::support::{
-    NOW_MS, batch, batch_of, creatable, create, fetch, fetch_request, list, produce, produce_request, produce_to,
-    table, table_with,
+    NOW_MS, batch, batch_of, creatable, create, fetch, fetch_request, keyed_batch, list, produce, produce_request,
+    produce_to, table, table_with,
 };
 
 /// `bytes` changed at one place; the checksum made to fit if the change is behind it.
@@ -28,6 +28,27 @@ fn records_get_the_next_offsets_of_their_partition() {
     let second = produce(&mut topics, batch(&[4]));
     assert_eq!((second.base_offset, second.log_append_time_ms, second.log_start_offset), (3, -1, 0));
     assert_eq!(produce_to(&mut topics, 1, batch(&[5])).base_offset, 0);
+}
+
+#[test]
+fn of_a_partition_that_is_named_several_times_the_last_batch_is_stored() {
+    let mut topics = table(2);
+    let mut request = produce_request("t", 0, batch(&[1]));
+    let others = [produce_request("t", 1, batch(&[2])), produce_request("t", 0, batch(&[3, 4]))];
+    let others = others.map(|mut other| other.topic_data.remove(0).partition_data.remove(0));
+    request.topic_data[0].partition_data.extend(others);
+    let mut outcome = topics.produce(&request, 9, NOW_MS);
+    let offsets = outcome.response.responses.remove(0).partition_responses;
+    let offsets: Vec<_> = offsets.iter().map(|answer| (answer.index, answer.error_code, answer.base_offset)).collect();
+    assert_eq!(offsets, [(1, 0, 0), (0, 0, 0)]);
+    assert_eq!(list(&topics, -1, 9).2, 2);
+    // The topic may be named several times, too.
+    let again = produce_request("t", 0, batch(&[5]));
+    request.topic_data.extend(again.topic_data);
+    let outcome = topics.produce(&request, 9, NOW_MS);
+    let named = outcome.response.responses.iter().map(|topic| &topic.partition_responses);
+    let named: Vec<Vec<_>> = named.map(|all| all.iter().map(|one| (one.index, one.base_offset)).collect()).collect();
+    assert_eq!(named, [vec![(1, 1)], vec![(0, 2)]]);
 }
 
 #[test]
@@ -203,9 +224,40 @@ fn a_topic_whose_policy_is_not_to_delete_keeps_every_message() {
         };
         let configs = vec![config("cleanup.policy", policy), config("retention.bytes", "500")];
         assert_eq!(create(&mut topics, creatable("kept", 1).with_configs(configs)), 0);
-        let starts = (0..40).map(|at| topics.produce(&produce_request("kept", 0, batch(&[at])), 9, NOW_MS));
+        let starts =
+            (0..40).map(|_| topics.produce(&produce_request("kept", 0, keyed_batch(&[Some(b"key")])), 9, NOW_MS));
         let starts: Vec<i64> =
             starts.map(|outcome| outcome.response.responses[0].partition_responses[0].log_start_offset).collect();
         assert_eq!(starts[39] == 0, is_kept, "{policy}");
+    }
+}
+
+#[test]
+fn a_compacted_topic_names_the_records_without_keys() {
+    let mut topics = table(1);
+    let policy =
+        CreatableTopicConfig::default().with_name("cleanup.policy".into()).with_value(Some("delete,compact".into()));
+    assert_eq!(create(&mut topics, creatable("compacted", 1).with_configs(vec![policy])), 0);
+    let mut answer = |keys: &[Option<&[u8]>]| {
+        let outcome = topics.produce(&produce_request("compacted", 0, keyed_batch(keys)), 9, NOW_MS);
+        outcome.response.responses[0].partition_responses[0].clone()
+    };
+    assert_eq!(answer(&[Some(b"k"), Some(b"")]).error_code, 0);
+    let refused = answer(&[Some(b"k"), None, None]);
+    assert_eq!((refused.error_code, refused.base_offset, refused.log_start_offset), (87, -1, 0));
+    let named: Vec<i32> = refused.record_errors.iter().map(|error| error.batch_index).collect();
+    assert_eq!(named, [1, 2]);
+    assert_eq!(answer(&[Some(b"k")]).base_offset, 2, "nothing of the refused batch is stored");
+}
+
+#[test]
+fn an_answer_without_records_has_none_that_lack_keys() {
+    let mut topics = table(1);
+    let policy = CreatableTopicConfig::default().with_name("cleanup.policy".into()).with_value(Some("compact".into()));
+    assert_eq!(create(&mut topics, creatable("compacted", 1).with_configs(vec![policy])), 0);
+    for (version, count) in [(7, 0), (8, 2)] {
+        let outcome = topics.produce(&produce_request("compacted", 0, keyed_batch(&[None, None])), version, NOW_MS);
+        let refused = &outcome.response.responses[0].partition_responses[0];
+        assert_eq!((refused.error_code, refused.record_errors.len()), (87, count), "{version}");
     }
 }

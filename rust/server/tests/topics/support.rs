@@ -61,7 +61,7 @@ pub fn creatable(topic: &str, partitions: i32) -> CreatableTopic {
 /// The error code of creating one topic.
 pub fn create(topics: &mut Topics, topic: CreatableTopic) -> i16 {
     let request = CreateTopicsRequest::default().with_topics(vec![topic]);
-    topics.create_topics(&request, 7, &mut Counted(2_000)).topics[0].error_code
+    topics.create_topics(&request, &mut Counted(2_000)).topics[0].error_code
 }
 
 /// One record for each timestamp.
@@ -75,6 +75,15 @@ pub fn batch_of(producer: Option<(i64, i16, i32)>, timestamps_ms: &[i64]) -> Byt
     writer.producer = producer;
     for timestamp_ms in timestamps_ms {
         writer.push(*timestamp_ms, None, Some(b"value"));
+    }
+    writer.finish()
+}
+
+/// One record for each key.
+pub fn keyed_batch(keys: &[Option<&[u8]>]) -> Bytes {
+    let mut writer = BatchWriter::default();
+    for key in keys {
+        writer.push(1, *key, Some(b"value"));
     }
     writer.finish()
 }

@@ -43,7 +43,7 @@ fn metadata_in_versions_0_to_13() {
 fn create_topics_in_versions_2_to_7() {
     for version in 2..=7 {
         let request = CreateTopicsRequest::default().with_topics(vec![creatable("a", 1), creatable("t", 1)]);
-        written(&table(1).create_topics(&request, version, &mut Counted::default()), version);
+        written(&table(1).create_topics(&request, &mut Counted::default()), version);
     }
 }
 
@@ -67,7 +67,7 @@ fn create_partitions_in_versions_0_to_3() {
         let grow = |topic: &str| CreatePartitionsTopic::default().with_name(name(topic)).with_count(2);
         let request = CreatePartitionsRequest::default()
             .with_topics(vec![grow("t").with_assignments(None), grow("nope").with_assignments(None)]);
-        written(&table(1).create_partitions(&request, version), version);
+        written(&table(1).create_partitions(&request), version);
     }
 }
 
@@ -113,8 +113,8 @@ fn list_offsets_in_versions_1_to_10() {
 fn init_producer_id_in_versions_0_to_5() {
     for version in 0..=5 {
         let request = InitProducerIdRequest::default().with_transactional_id(None);
-        written(&table(1).init_producer_id(&request, version), version);
+        written(&table(1).init_producer_id(&request), version);
         let request = request.with_transactional_id(Some(TransactionalId("x".into())));
-        written(&table(1).init_producer_id(&request, version), version);
+        written(&table(1).init_producer_id(&request), version);
     }
 }
