@@ -92,7 +92,7 @@ LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _imported(name: str) -> Any:
     if name in LAZY_MODULES:
         return importlib.import_module(f"rota.{name}")
     if name in LAZY_NAMES:
@@ -106,6 +106,11 @@ def __getattr__(name: str) -> Any:
                 warnings.warn(f"rota.{name} has moved to rota.{place}.{name}", DeprecationWarning, stacklevel=2)
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:
+    # Type checkers have the imports above. With this function, each misspelt name would be one of rota's for them.
+    __getattr__ = _imported
 
 
 def __dir__() -> list[str]:

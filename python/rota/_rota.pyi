@@ -2493,6 +2493,8 @@ class EngineOperator:
 
         Raises RotaError if the note `cluster` is not `marker`: another import has taken this one's place.
         """
+    def empty_from(self, partition: int, now_ms: int, marker: bytes) -> None:
+        """Empty the partitions from this one on that an import has filled. Raises RotaError as `restore` does."""
 
 @final
 class ServerConfig:
@@ -2681,10 +2683,26 @@ class Server:
         """End all faults, pauses, holds and injections."""
     def add_partitions(self, topic: str, added: int) -> int:
         """Add partitions to a topic. Returns the new partition count. Raises NotFoundError, RotaError."""
-    def produce(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
-        """Append (key, value) records. Returns their offsets when durable. Raises NotFoundError, RotaError."""
-    def messages(self, topic: str) -> list[tuple[int, int, int, bytes | None, bytes | None]]:
-        """Every message as (partition, offset, milliseconds since the Unix epoch, key, value). Raises NotFoundError."""
+    def topics(self) -> dict[str, int]:
+        """The number of partitions of each topic, without `__consumer_offsets`."""
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises NotFoundError, RotaError."""
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]],
+    ) -> list[int]:
+        """Append (key, value, headers) records. Returns their offsets when durable. Raises NotFoundError, RotaError."""
+    def messages(
+        self, topic: str
+    ) -> list[tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+        """Every message as (partition, offset, milliseconds since the Unix epoch, key, value, headers).
+
+        Raises NotFoundError.
+        """
+    def commit(self, group_id: str, offsets: Sequence[tuple[str, int, int]]) -> None:
+        """Commit (topic, partition, offset) of a group without members. Raises NotFoundError, RotaError."""
     def wait_for_change(self, seen: int, timeout_ms: int) -> int:
         """Wait up to `timeout_ms` for a change of any group after `seen`. Returns the value to pass next."""
     def silent_members(self, group_id: str) -> list[str]:
@@ -2713,7 +2731,7 @@ class Server:
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
         """Summaries of the existing groups among `group_ids`, sorted by id, with at most `waits_max` waits each."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
-        """The next offset of each (topic, partition); None for one that does not exist."""
+        """The next offset of each (topic, partition); None for one that does not exist or cannot be read."""
     def group_totals(self) -> tuple[dict[tuple[str, str], int], int, list[int], list[tuple[str, str, int]]]:
         """Totals: groups by (protocol, state), members, members by tenths of the session left, lag as (group, topic,
         messages)."""

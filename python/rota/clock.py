@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 from weakref import WeakSet
+
+from rota.arguments import texts
 
 __all__ = ["VirtualClock"]
 
@@ -40,6 +43,8 @@ class VirtualClock:
         self._now_ms = 0
         self._epoch_wall_ms = time.time_ns() // 1_000_000
         self._servers: WeakSet[Timed] = WeakSet()
+        # Reentrant: a signal handler may call `advance` while this thread is in it.
+        self._moving = threading.RLock()
 
     def __repr__(self) -> str:
         return f"VirtualClock(now_ms={self._now_ms})"
@@ -56,45 +61,57 @@ class VirtualClock:
         `advance`.
 
         A member whose client is connected keeps its session, however far time moves: its next heartbeat counts as
-        due now. Rebalance timeouts do pass. `expire` names member ids whose sessions expire nevertheless.
+        due now. Rebalance timeouts do pass. `expire` names member ids whose sessions are not kept: each expires if it
+        ends within these `ms`, counted from the member's last request. `Server.expire` ends one at once.
 
         Raises ValueError if `ms` is negative, because time does not go back, or leads beyond `LATEST_MS`, or if
         `expire` has an id that is no member of any group of this clock's servers, and TypeError if `ms` is not a
         whole number or `expire` is not member ids. The clock stays where it is then.
+
+        Calls of several threads move time one after the other. Raises what a server raises that cannot go on, such as
+        rota.ServerError; the clock moves all the same if it has another server, which then has moved.
         """
         if not isinstance(ms, int):
             raise TypeError(f"ms is {ms!r}: give a whole number of milliseconds")
         if ms < 0:
             raise ValueError(f"ms is {ms}: time does not go back, give 0 or more")
-        if isinstance(expire, str):
-            raise TypeError(f"expire is the string {expire!r}: give a list of member ids")
+        lapsing = texts(expire, "expire", "give a list of member ids")
+        with self._moving:
+            self._move(ms, lapsing)
+
+    def _move(self, ms: int, lapsing: list[str]) -> None:
         if self._now_ms + ms > LATEST_MS:
             raise ValueError(f"ms is {ms}: the clock ends {LATEST_MS} ms after it was made")
-        lapsing = list(expire)
-        for member in lapsing:
-            if not isinstance(member, str):
-                raise TypeError(f"expire has {member!r} in it: give member ids, which are strings")
         servers = list(self._servers)
         if lapsing:
             known = set[str]().union(*(server._member_ids() for server in servers))
             for member in lapsing:
                 if member not in known:
                     raise ValueError(f"expire has {member!r} in it: no group of this clock's servers has that member")
-        end_ms = self._now_ms + ms
-        while True:
-            step_ms = min(STEP_MS, end_ms - self._now_ms)
-            self._now_ms += step_ms
-            interrupted = None
-            for server in servers:
-                try:
-                    server._advance(step_ms, lapsing)
-                except KeyboardInterrupt as error:
-                    # It comes when the server has moved. The others follow, so that all are at one time.
-                    interrupted = error
-            if interrupted is not None:
-                raise interrupted
-            if self._now_ms == end_ms:
-                break
+        self._step(servers, min(STEP_MS, ms), lapsing)
+        while (ms := ms - STEP_MS) > 0:
+            self._step(servers, min(STEP_MS, ms), lapsing)
+
+    def _step(self, servers: Sequence[Timed], ms: int, lapsing: list[str]) -> None:
+        """Move the servers, then the clock. After an error the other servers follow, so that all are at one time."""
+        failure: BaseException | None = None
+        has_moved = False
+        for server in servers:
+            try:
+                server._advance(ms, lapsing)
+            except KeyboardInterrupt as error:
+                # It comes when the server has moved.
+                failure, has_moved = error, True
+            except Exception as error:
+                # Another thread may have stopped the server meanwhile: then this clock has released it.
+                if server in self._servers and failure is None:
+                    failure = error
+            else:
+                has_moved = True
+        if has_moved or failure is None:
+            self._now_ms += ms
+        if failure is not None:
+            raise failure
 
     @property
     def _wall_ms(self) -> int:

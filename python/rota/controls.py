@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from rota import _rota
+from rota import _rota
 
 __all__ = ["Fault", "Injection", "Outage", "Pause"]
 
@@ -50,7 +50,7 @@ class Control(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """End it. A second call does nothing."""
+        """End it. Does nothing the second time, or if the server has stopped."""
 
 
 class Pause(Control):
@@ -74,11 +74,12 @@ class Pause(Control):
         self.resume()
 
     def resume(self) -> None:
-        """End this pause. A second call does nothing.
+        """End this pause. Does nothing the second time, or if the server has stopped.
 
         With the last pause of a member the server listens to it again, and handles what it has sent meanwhile.
         """
-        self._inner.resume(self._pause)
+        with suppress(_rota.ServerError):
+            self._inner.resume(self._pause)
 
 
 class Fault(Control):
@@ -102,8 +103,9 @@ class Fault(Control):
         return self._inner.fault(self._fault)[1]
 
     def end(self) -> None:
-        """End it; answers that it delays are sent now. A second call does nothing."""
-        self._inner.end_fault(self._fault)
+        """End it; answers that it delays are sent now. Does nothing the second time, or if the server has stopped."""
+        with suppress(_rota.ServerError):
+            self._inner.end_fault(self._fault)
 
 
 class Outage(Control):
@@ -120,5 +122,6 @@ class Outage(Control):
         return f"Outage(node={self.node})"
 
     def end(self) -> None:
-        """Start the node again. A second call does nothing."""
-        self._inner.start_node(self.node)
+        """Start the node again. Does nothing the second time, or if the server has stopped."""
+        with suppress(_rota.ServerError):
+            self._inner.start_node(self.node)

@@ -47,8 +47,10 @@ class Faults:
     def inject_error(self, api: str, error: str, times: int = 1, group: str | None = None) -> Injection:
         """Answer the next `times` requests of an API with an error. The coordinator does not see these requests.
 
-        `api` is any API about groups, FindCoordinator, Metadata, Fetch or Produce. The error goes where the answer, in
-        the version of the request, has a field for it. With `group`, only requests about that group are answered so.
+        `api` is Fetch, FindCoordinator, Metadata, Produce, or one about groups: ConsumerGroupDescribe,
+        ConsumerGroupHeartbeat, DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, LeaveGroup, ListGroups,
+        OffsetCommit, OffsetDelete, OffsetFetch or SyncGroup. The error goes where the answer, in the version of the
+        request, has a field for it. With `group`, only requests about that group are answered so.
         Injections that match the same requests are used up one after the other. A request that Kafka refuses before
         the coordinator sees it, such as a commit to unknown topics, does not use up an injection.
 
@@ -86,7 +88,10 @@ class Faults:
     # ---- the log
 
     def hold_appends(self) -> None:
-        """Make no append durable until `release_appends`: requests that need an append wait."""
+        """Make no append to the log of groups durable until `release_appends`: requests that need one wait.
+
+        This and the other faults of the log concern `__consumer_offsets`, not the messages of topics.
+        """
         self._inner.hold_appends()
 
     def release_appends(self) -> int:
@@ -94,7 +99,9 @@ class Faults:
         return self._inner.release_appends()
 
     def fail_appends(self, error: str, times: int = 1) -> None:
-        """Fail the next `times` appends with a Kafka error, such as "NOT_ENOUGH_REPLICAS".
+        """Fail the next `times` appends to the log of groups with a Kafka error, such as "NOT_ENOUGH_REPLICAS".
+
+        Produce of messages does not fail: `inject_error("Produce", ...)` makes it.
 
         Raises ValueError for an unknown error, or if `times` is not 1 to 2,147,483,647.
         """
@@ -134,7 +141,9 @@ class Faults:
         return self._inner.release_opens()
 
     def delay_appends(self, ms: int) -> None:
-        """Complete each append `ms` milliseconds after it was made, on the server's clock. 0 ends the delay.
+        """Complete each append to the log of groups `ms` milliseconds after it was made, on the server's clock.
+
+        0 ends the delay. Messages of topics are not delayed.
 
         After `offsets.commit.timeout.ms` a commit fails all the same. Appends complete in order: later appends of a
         partition wait for earlier, delayed ones. Raises ValueError if `ms` is not 0 to 2,147,483,647.

@@ -27,7 +27,7 @@ class Health(NamedTuple):
     stopped: str | None
     """Why nothing is accepted any more, and what to do."""
     refused: list[str]
-    """Partitions that are refused, and why."""
+    """Partitions that are refused or have damage that a read has met, and why."""
     syncs: int
     """How often the write-ahead file was synced for appends since the start."""
     sync_seconds: float

@@ -16,16 +16,14 @@ PATHS = frozenset(("DIR", "FILE", "PATH...", "SRC", "DST"))
 LIKENESS_MIN = 0.8
 """How alike a word and a name are, by difflib, for the name to be what was meant: `lisen` and `listen`, not `lag` and
 `log`."""
+TOPICS = "create topics with any Kafka client; docs/operating.md has an example"
 MEANT = {
     **dict.fromkeys(("lag", "offsets"), "`rota groups describe GROUP` shows the offsets and the lag of a group"),
     **dict.fromkeys(
         ("consumers", "consumer-groups", "kafka-consumer-groups", "kafka-consumer-groups.sh"),
         "`rota groups` has the commands of Kafka's tool",
     ),
-    **dict.fromkeys(
-        ("topic", "topics", "kafka-topics", "kafka-topics.sh"),
-        "create topics with any Kafka client; docs/operating.md has an example",
-    ),
+    **dict.fromkeys(("topic", "topics", "kafka-topics", "kafka-topics.sh"), TOPICS),
     "status": "`rota top` shows all groups of a server, and `rota why GROUP` explains one",
     "stop": "Ctrl-C or SIGTERM ends `rota serve`",
     **dict.fromkeys(("start", "run", "server", "broker"), "`rota serve` runs a server"),
@@ -36,6 +34,7 @@ MEANT = {
 """What to do instead, by the words that newcomers try as commands of `rota`."""
 OPTIONS_MEANT = {
     "--partitions": "give --set num.partitions=N",
+    **dict.fromkeys(("--topic", "--topics"), TOPICS),
     "--port": "give --listen :PORT",
     "--host": "give --listen HOST:PORT",
     "--verbose": "give --log-format text for events, or --trace for requests",
@@ -82,8 +81,10 @@ def _of_commands(error: Any) -> str:
     commands: dict[str, Any] = dict(getattr(error.ctx.command, "commands", {}))
     path, option = error.ctx.command_path, error.option_name
     with_it = [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
+    if len(with_it) == 1:
+        return behind(path, with_it[0], option)
     if with_it:
-        return behind(path, with_it[0] if len(with_it) == 1 else "COMMAND", option)
+        return f"{behind(path, 'COMMAND', option)}; COMMAND is {', '.join(with_it[:-1])} or {with_it[-1]}"
     found = near(option.lstrip("-"), commands)
     return "" if found is None else f": did you mean the command `{path} {found}`?"
 

@@ -55,10 +55,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def rota_clock() -> VirtualClock:
-    """A clock that moves only when the test moves it. A test that uses this has its `rota_server` run on it."""
+def rota_clock(request: pytest.FixtureRequest) -> VirtualClock:
+    """A clock that moves only when the test moves it. A test that uses this has its `rota_server` run on it.
+
+    Name it as a parameter of the test or of a fixture that the test uses: `request.getfixturevalue` is too late for a
+    server that runs.
+    """
     from rota import VirtualClock
 
+    if SERVER in request.node.stash:
+        refuse("rota_server runs on real time already: name rota_clock as a parameter of the test or of its fixture")
     return VirtualClock()
 
 
@@ -85,14 +91,18 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
         refuse(f"cannot start rota_server: {error}")
     with server:
         request.node.stash[SERVER] = server
-        yield server
+        try:
+            yield server
+        finally:
+            # A plugin may run the test again.
+            del request.node.stash[SERVER]
         if server.panics:
             pytest.fail("a request has made rota_server panic, as standard error says: a bug in rota", pytrace=False)
 
 
 def refuse(reason: str) -> NoReturn:
-    """What was asked for cannot be: the test's report says why, and shows no code of ours."""
-    pytest.fail(reason, pytrace=False)
+    """What was asked for cannot be: the test's report says why once, and shows no code of ours."""
+    raise pytest.fail.Exception(reason, pytrace=False) from None
 
 
 def wanted_by(item: pytest.Item) -> dict[str, Any]:

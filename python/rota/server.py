@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -11,11 +12,11 @@ from rota import _rota
 from rota.addresses import joined
 from rota.arguments import (
     INT32_MAX,
-    message_bytes,
+    committed_offsets,
     node_id,
     optional_text,
     partition_number,
-    several,
+    passwords,
     text,
     whole,
 )
@@ -23,6 +24,7 @@ from rota.clock import VirtualClock
 from rota.cluster import TTL_MS, Cluster, EngineAccess, PeerAccess, Reads, arguments, described
 from rota.faults import Faults
 from rota.health import Health, JournalHealth, StartReport
+from rota.messages import Headers, Message, records
 from rota.server_arguments import (
     LISTEN,
     access,
@@ -31,6 +33,7 @@ from rota.server_arguments import (
     check_types,
     data_arguments,
     journal_arguments,
+    naming_arguments,
     settings_as_texts,
 )
 from rota.trace import Sink, writer
@@ -67,17 +70,6 @@ class Endpoint(NamedTuple):
     def bootstrap_servers(self) -> str:
         """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
         return ",".join(self.nodes.values())
-
-
-class Message(NamedTuple):
-    """A message of a topic."""
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    """Milliseconds since the Unix epoch."""
-    key: bytes | None
-    value: bytes | None
 
 
 class Server(Faults):
@@ -131,6 +123,7 @@ class Server(Faults):
     the address cannot be listened on or the directory not opened.
     """
 
+    @naming_arguments
     def __init__(
         self,
         listen: str = LISTEN,
@@ -204,6 +197,8 @@ class Server(Faults):
         self._fetcher = None if self._access is None else self._access.keep_keys(self._inner)
         if self._http is not None:
             self._show_on(self._http)
+            # What its threads hold does not keep this object: one that is dropped without `stop` ends.
+            weakref.finalize(self, self._http.close_soon).atexit = False
         if self._clock is not None:
             self._clock._drive(self)
 
@@ -280,8 +275,11 @@ class Server(Faults):
         ca = None if known_to is None or known_to.tls is None else known_to.tls.ca_text()
         has_sasl = at.security_protocol.startswith("SASL_")
         for argument, value in {"user": user, "password": password, "token": token}.items():
+            said = "***" if argument == "password" else repr(value)
+            kinds = (str, os.PathLike) if argument == "token" else str
+            if value is not None and not isinstance(value, kinds):
+                raise TypeError(f"{argument} is {said}: give a str")
             if value is not None and not has_sasl:
-                said = "***" if argument == "password" else repr(value)
                 raise ValueError(f"{argument} is {said}, and clients of listener {at.name} do not authenticate")
         login = (
             None
@@ -342,9 +340,10 @@ class Server(Faults):
         """
         if not isinstance(users, Mapping):
             raise TypeError(f"users is {users!r}: give passwords by user name")
-        self._inner.set_users(dict(users))
+        found = passwords(users)
+        self._inner.set_users(found)
         if self._access is not None:
-            self._access.passwords = dict(users)
+            self._access.passwords = found
 
     def acls(self) -> list[str]:
         """Return the ACLs, a line each, by type and name of their resources.
@@ -413,10 +412,13 @@ class Server(Faults):
 
     def _show_on(self, listener: Listener) -> None:
         """Show the server over HTTP. With TLS the listener reads its certificate again when the server does."""
+        inner, this = self._inner, weakref.ref(self)
         if listener.certificate is not None:
-            listener.certificate.follow(lambda: self._inner.tls_reads, lambda: self._tls_files)
+            listener.certificate.follow(
+                lambda: inner.tls_reads, lambda: server._tls_files if (server := this()) else None
+            )
         self._listeners.append(listener)
-        listener.subject.show(self._inner, self.health)
+        listener.subject.show(inner, lambda: server.health() if (server := this()) else None)
 
     @property
     def http_address(self) -> str | None:
@@ -475,6 +477,8 @@ class Server(Faults):
 
     def kill(self) -> None:
         """Stop without giving groups up to the other servers of the cluster, as a killed process does."""
+        if self._clock is not None:
+            self._clock._release(self)
         self._inner.kill()
         self.stop()
 
@@ -482,6 +486,16 @@ class Server(Faults):
         """The cluster as this server sees it; None without an engine."""
         shown = self._inner.cluster()
         return None if shown is None else described(shown)
+
+    def wait_until_ready(self, timeout: float = 30.0) -> None:
+        """Wait until this server has joined its cluster and answers for groups. Without an engine it does at once.
+
+        `timeout` is in seconds. Raises TimeoutError with the reason that `cluster()` has, and rota.ServerError if the
+        server stops.
+        """
+        from rota.waiting import until_ready
+
+        until_ready(self, timeout)
 
     def check_running(self) -> None:
         """Raise rota.ServerError if the server has been stopped, or a node of it has died."""
@@ -524,6 +538,17 @@ class Server(Faults):
             text(name, "name"), whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more")
         )
 
+    def topics(self) -> dict[str, int]:
+        """The number of partitions of each topic, by name, without `__consumer_offsets`."""
+        return self._inner.topics()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its messages and committed offsets, as a DeleteTopics request does.
+
+        Raises rota.NotFoundError if there is no such topic, and rota.RotaError if it cannot be deleted.
+        """
+        self._inner.delete_topic(text(name, "name"))
+
     def add_partitions(self, topic: str, count: int) -> int:
         """Add `count` partitions to a topic; returns how many it has then.
 
@@ -537,21 +562,21 @@ class Server(Faults):
         values: Iterable[str | bytes | None],
         *,
         keys: Iterable[str | bytes | None] | None = None,
+        headers: Iterable[Headers] | None = None,
         partition: int = 0,
     ) -> list[int]:
         """Append messages to one partition of a topic, and return their offsets once they are durable.
 
-        values  a str is written as UTF-8; None is a null value.
-        keys    as many as there are values; without it every key is null.
+        values   a str is written as UTF-8; None is a null value.
+        keys     as many as there are values; without it every key is null.
+        headers  for each value a list of (name, value), or a mapping. A header's value is as that of a message.
+
+        >>> server.produce("orders", ["one", "two"], headers=[[("trace-id", "7")], []])
 
         Raises rota.NotFoundError if there is no such topic or partition, and rota.RotaError if a message is refused.
         """
-        written = [message_bytes(value, "values") for value in several(values, "values")]
-        named = [None] * len(written) if keys is None else [message_bytes(key, "keys") for key in several(keys, "keys")]
-        if len(named) != len(written):
-            raise ValueError(f"keys has {len(named)}, and values has {len(written)}: give one key for each value")
-        records = list(zip(named, written, strict=True))
-        return self._inner.produce(text(topic, "topic"), whole(partition, "partition"), records)
+        given = records(values, keys, headers)
+        return self._inner.produce(text(topic, "topic"), whole(partition, "partition"), given)
 
     def messages(self, topic: str) -> list[Message]:
         """Every message of a topic, also of open and aborted transactions. Raises rota.NotFoundError without it."""
@@ -567,6 +592,17 @@ class Server(Faults):
             self._inner.members(group)
             return {}
         return {(topic, partition): value.offset for topic, partition, value in look[1].offsets}
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets by (topic, partition) for a group without members, as an admin client does.
+
+        A group that does not exist is created with its first offset. Raises rota.NotFoundError if there is no such
+        topic or partition, and rota.RotaError if the group has members or belongs to another server. If it raises
+        because appends are held or delayed, the offsets may be committed later.
+
+        >>> server.commit("shipping", {("orders", 0): 7})
+        """
+        self._inner.commit(text(group, "group"), committed_offsets(offsets))
 
     def wait_until_stable(
         self,
@@ -601,7 +637,7 @@ class Server(Faults):
         return await StableWait(self._inner, self._clock, group, members, timeout).until_reached_async()
 
     def groups(self) -> list[str]:
-        """The ids of all groups, sorted."""
+        """The ids of all groups of this server, sorted: in a cluster, of those that it coordinates."""
         return self._inner.groups()
 
     def explain(self, group: str) -> _rota.Explanation:
@@ -612,11 +648,16 @@ class Server(Faults):
         return self._inner.explain(text(group, "group"))
 
     def transactions(self) -> dict[str, _rota.Transaction]:
-        """The transactional ids, sorted, each with its state, producer and partitions."""
+        """The transactional ids, sorted, each with its state, producer and partitions.
+
+        In a cluster, of those that this server coordinates.
+        """
         return dict(self._inner.transactions())
 
     def members(self, group: str) -> dict[str, str | None]:
-        """The member ids of a group in joining order, each with its `group.instance.id` (None of a dynamic member).
+        """The member ids of a group, each with its `group.instance.id` (None of a dynamic member).
+
+        They are in joining order, and in a group of the newer protocol (KIP-848) in order of ids.
 
         Raises ValueError if there is no such group.
         """

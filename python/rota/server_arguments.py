@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from rota import _rota
+from rota._rota import RotaError
 from rota.addresses import check_reachable
-from rota.arguments import whole
+from rota.arguments import texts, whole
 from rota.clock import VirtualClock
 from rota.cluster import EngineAccess, PeerAccess
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from rota.tokens import TokenIssuer
 
     Setting = str | int | bool
+
+Given = ParamSpec("Given")
 
 LISTEN = "127.0.0.1:0"
 
@@ -55,6 +60,29 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 """
 
 
+ARGUMENTS_OF = {"tls": "tls", "peer": "peer_access", "engine": "engine_access", "set": "settings"}
+"""Arguments that stand for several options of `rota serve`, by the first word of those."""
+
+
+def naming_arguments(made: Callable[Given, None]) -> Callable[Given, None]:
+    """Let errors that name options of `rota serve` also name the arguments of `rota.Server`, in a note: commands print
+    none."""
+
+    @wraps(made)
+    def noting(*values: Given.args, **named: Given.kwargs) -> None:
+        try:
+            made(*values, **named)
+        except (RotaError, ValueError, OSError) as error:
+            for option in dict.fromkeys(re.findall(r"--[a-z][a-z-]*[a-z]", str(error))):
+                name = option.removeprefix("--").replace("-", "_")
+                argument = name if name in KINDS else ARGUMENTS_OF.get(name.partition("_")[0])
+                if argument is not None:
+                    error.add_note(f"In Python {option} is the argument `{argument}` of rota.Server.")
+            raise
+
+    return noting
+
+
 def check_types(given: Mapping[str, Any]) -> None:
     """Raise TypeError for the first argument of a wrong type, with its name and value. Raise ValueError for an address
     to advertise that no client reaches."""
@@ -65,6 +93,10 @@ def check_types(given: Mapping[str, Any]) -> None:
         # No text of `bytes` is meant for any of them, though `bytes` is a sequence.
         if not isinstance(value, kinds) or isinstance(value, bytes | bytearray):
             raise TypeError(f"{name} is {value!r}: {wanted}")
+    if given["http_token"] and given["http"] is None:
+        raise ValueError("http_token is given, and there is no HTTP address: give `http`, too")
+    if not isinstance(given["http_token"], str) and not all(isinstance(token, str) for token in given["http_token"]):
+        raise TypeError("http_token has a value in it that is no str: give a token, or a list of tokens")
     advertise = given["advertise"]
     try:
         check_reachable(advertise or "")
@@ -73,7 +105,8 @@ def check_types(given: Mapping[str, Any]) -> None:
 
 
 def settings_as_texts(settings: Mapping[str, Setting] | None, listen: str) -> dict[str, str]:
-    """Return the settings as texts."""
+    """Return the settings as texts. Raises TypeError for a name that is none."""
+    texts(settings or (), "settings", "give a mapping of Kafka names to values")
     written = {name: _written(value) for name, value in (settings or {}).items()}
     if written.get("listeners") and listen != LISTEN:
         raise ValueError(f"listen is {listen!r}, and there is the setting `listeners`: give one of them")
@@ -116,8 +149,13 @@ def journal_arguments(
             raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
     if journal is True and not has_data:
         raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
+    if journal is False:
+        return None
+    # pathlib takes an empty path for the working directory.
+    if journal is not True and not os.fspath(journal):
+        raise ValueError(f"journal is {journal!r}: give True, or the path of a directory")
     size_bytes, age_ms = retention
-    return (None if journal is True else Path(journal), size_bytes, age_ms) if journal else None
+    return (None if journal is True else Path(journal), size_bytes, age_ms)
 
 
 def acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None:
@@ -126,7 +164,7 @@ def acl_lines(acls: Iterable[str] | os.PathLike[str] | None) -> list[str] | None
         return Path(acls).read_text("utf-8").splitlines()
     if isinstance(acls, str):
         raise TypeError(f"acls is {acls!r}: give a list of lines, or a pathlib.Path")
-    return None if acls is None else list(acls)
+    return None if acls is None else texts(acls, "acls", "give a list of lines")
 
 
 def access(

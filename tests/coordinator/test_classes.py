@@ -217,6 +217,13 @@ def test_error_codes_have_the_protocols_names_and_numbers() -> None:
     assert {error.name: error.value for error in protocol.ErrorCode} == _rota.vocabulary()["errors"]
 
 
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_can_be_pickled_and_copied(value: Any) -> None:
+    for copied in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert copied == value
+        assert repr(copied) == repr(value)
+
+
 def test_the_error_of_a_commit_is_that_of_its_first_partition_that_failed() -> None:
     none, failed = protocol.ErrorCode.NONE, protocol.ErrorCode.OFFSET_METADATA_TOO_LARGE
     partitions = [protocol.CommittedPartition("t", at, error) for at, error in enumerate([none, failed, none])]

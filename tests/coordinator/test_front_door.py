@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 import warnings
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
@@ -59,6 +59,15 @@ def test_importing_a_moved_name_warns_at_the_import() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'rota' has no attribute 'JoinGruop'"):
         _ = untyped.JoinGruop
+
+
+def test_type_checkers_know_the_lazy_names_and_no_others() -> None:
+    """mypy checks this test: it reports a comment that excuses nothing, and a type that is Any."""
+    with pytest.raises(AttributeError):
+        rota.JoinGruop  # type: ignore[attr-defined]  # noqa: B018  the attribute is what is tested
+    authority: rota.Authority = rota.Authority()
+    assert_type(authority.tls(), rota.Tls)
+    assert_type(rota.Member("g"), rota.member.Member)
 
 
 def test_a_value_unpickles_without_a_warning() -> None:

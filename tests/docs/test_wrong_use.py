@@ -21,7 +21,8 @@ WITHOUT_MISTAKES = {
     # They take no argument.
     "Server.acls", "Server.check_running", "Server.cluster", "Server.denied_requests", "Server.groups", "Server.health",
     "Server.journal", "Server.kill", "Server.listeners", "Server.nodes", "Server.refused_connections", "Server.reload",
-    "Server.settings", "Server.start_report", "Server.stop", "Server.transactions", "Server.unnamed_host",
+    "Server.settings", "Server.start_report", "Server.stop", "Server.topics", "Server.transactions",
+    "Server.unnamed_host",
     "Coordinator.check_invariants", "Coordinator.group_ids", "Coordinator.load_failed", "Coordinator.next_deadline",
     "Coordinator.snapshot",
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import pickle
 import socket
 import threading
 from collections.abc import Iterator
@@ -493,6 +494,11 @@ def test_other_machines_reach_it_only_with_a_token() -> None:
 def test_a_stopped_server_says_so(ask: Asking) -> None:
     ask.server.stop()
     assert ask("rebalance", 503, group="g")["error"] == "ServerError"
+
+
+def test_an_error_of_a_control_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(control.ControlError("BadValue", "ms is 'soon'", 400, "ms")))
+    assert (error.name, str(error), error.status, error.field) == ("BadValue", "ms is 'soon'", 400, "ms")
 
 
 def test_the_python_client_has_every_control_as_a_method(ask: Asking, member: str) -> None:

@@ -86,6 +86,31 @@ def test_a_server_runs_on_the_clock_that_the_test_uses_in_whatever_order_and_thr
     result.assert_outcomes(passed=2)
 
 
+def test_a_clock_that_comes_too_late_for_the_server_is_refused(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.fixture
+        def late(request):
+            return request.getfixturevalue("rota_clock")
+
+        @pytest.fixture
+        def early(request):
+            return request.getfixturevalue("rota_clock")
+
+        def test_too_late(rota_server, late):
+            pass
+
+        def test_in_time(early, rota_server):
+            assert rota_server.clock is early
+        """,
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["rota_server runs on real time already: name rota_clock as a parameter*"])
+
+
 def test_settings_come_from_the_defaults_the_ini_file_and_markers_the_nearest_last(pytester: pytest.Pytester) -> None:
     pytester.makeini(
         """
@@ -145,6 +170,7 @@ def test_a_marker_that_cannot_be_is_refused_with_what_it_takes(pytester: pytest.
     result = run(pytester, f"import pytest\n@{mark}\ndef test_it(rota_server):\n    pass\n")
     result.assert_outcomes(errors=1)
     assert said in result.stdout.str()
+    assert "During handling of the above exception" not in result.stdout.str()
     assert "pytest_plugin.py" not in result.stdout.str()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,7 @@ def test_time_does_not_go_back() -> None:
 
 
 def test_one_member_id_is_not_taken_for_a_list_of_letters() -> None:
-    with pytest.raises(TypeError, match="expire is the string 'm-1': give a list of member ids"):
+    with pytest.raises(TypeError, match="expire is 'm-1': give a list of member ids"):
         VirtualClock().advance(1, expire="m-1")
 
 
@@ -77,7 +79,7 @@ def test_one_member_id_is_not_taken_for_a_list_of_letters() -> None:
         (1.5, (), TypeError, "ms is 1.5: give a whole number of milliseconds"),
         ("5", (), TypeError, "ms is '5'"),
         (LATEST_MS + 1, (), ValueError, f"the clock ends {LATEST_MS} ms after it was made"),
-        (1, ["m-1", 5], TypeError, "expire has 5 in it: give member ids"),
+        (1, ["m-1", 5], TypeError, "expire has 5 in it: give a list of member ids"),
         (1, ["m-1", "m-9"], ValueError, "expire has 'm-9' in it: no group of this clock's servers has that member"),
     ],
 )
@@ -109,6 +111,68 @@ def test_a_long_way_is_gone_in_steps_and_an_interruption_leaves_all_at_the_same_
     clock.advance(STEP_MS + 1)
     for server in servers:
         assert [ms for ms, _ in server.moves[3:]] == [STEP_MS, 1]
+
+
+def test_threads_move_a_clock_one_after_the_other() -> None:
+    clock, both = VirtualClock(), threading.Barrier(2)
+
+    class Slow(Recorder):
+        def _advance(self, ms: int, expire: list[str]) -> None:
+            # Lets the other thread run.
+            threading.Event().wait(0.001)
+            super()._advance(ms, expire)
+
+    def advance(_: int) -> None:
+        both.wait()
+        for _ in range(10):
+            clock.advance(STEP_MS + 1)
+
+    server = Slow()
+    clock._drive(server)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(advance, range(2)))
+    assert clock.now_ms == 20 * (STEP_MS + 1)
+    assert server.moves == [(STEP_MS, []), (1, [])] * 20
+
+
+class Broken(Recorder):
+    """Stands in for a server that cannot go on."""
+
+    def _advance(self, ms: int, expire: list[str]) -> None:
+        super()._advance(ms, expire)
+        raise rota.ServerError("a node has died")
+
+
+def test_a_clock_whose_only_server_fails_stays_where_it_is() -> None:
+    clock, broken = VirtualClock(), Broken()
+    clock._drive(broken)
+    with pytest.raises(rota.ServerError, match="a node has died"):
+        clock.advance(5)
+    assert clock.now_ms == 0
+
+
+def test_the_other_servers_follow_their_clock_when_one_fails() -> None:
+    clock, servers = VirtualClock(), [Recorder(), Broken(), Recorder()]
+    for server in servers:
+        clock._drive(server)
+    with pytest.raises(rota.ServerError, match="a node has died"):
+        clock.advance(5)
+    assert clock.now_ms == 5
+    assert [server.moves for server in servers] == [[(5, [])]] * 3
+
+
+def test_a_server_that_stops_meanwhile_does_not_fail_an_advance() -> None:
+    clock = VirtualClock()
+
+    class Stopping(Broken):
+        def _advance(self, ms: int, expire: list[str]) -> None:
+            clock._release(self)
+            super()._advance(ms, expire)
+
+    server = Stopping()
+    clock._drive(server)
+    clock.advance(5)
+    assert clock.now_ms == 5
 
 
 def test_a_server_that_starts_later_goes_on_with_the_time_of_its_clock(tmp_path: Path) -> None:

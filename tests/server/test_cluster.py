@@ -411,3 +411,19 @@ def test_faults_of_nodes_know_a_server_of_a_cluster_by_its_own_id() -> None:
         with pytest.raises(ValueError, match=r"a server that is a node of a cluster cannot do this: its node is the"):
             server.faults.stop_node(5)
         server.faults.reset()
+
+
+def test_a_server_can_be_waited_for_until_it_has_joined() -> None:
+    engine = rota.MemoryEngine()
+    with rota.Server(settings=SETTINGS, engine=engine, node_id=1, ttl_ms=500) as server:
+        server.wait_until_ready()
+        assert _cluster(server).is_ready
+        engine.set_faults(1, silent=True)
+        eventually(lambda: not _cluster(server).is_ready, 60, "the server notices")
+        with pytest.raises(TimeoutError, match=r"the server did not join its cluster within 0.1 s: \w+"):
+            server.wait_until_ready(timeout=0.1)
+        server.stop()
+        with pytest.raises(rota.ServerError):
+            server.wait_until_ready()
+    with rota.Server() as alone:
+        alone.wait_until_ready(timeout=0)

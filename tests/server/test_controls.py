@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 import rota
+from rota.controls import Control
+from rota.faults import Faults
 from tests.journaled import journaled
 
 WITHIN_S = 60
@@ -351,8 +353,7 @@ def test_a_pause_that_a_reset_has_ended_ends_no_later_one(server: rota.Server) -
 
 
 def test_a_server_stops_although_a_member_is_paused(server: rota.Server) -> None:
-    with a_member(server) as member:
-        server.faults.pause(member.id)
+    with a_member(server) as member, server.faults.pause(member.id):
         server.stop()
 
 
@@ -396,6 +397,21 @@ def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server
         member.poll_until_told("assigned", "lost", "assigned")
         server.expire(member.id)
         assert server.members(GROUP) == {}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda faults: faults.stop_node(2), lambda faults: faults.delay_answers(5)],
+    ids=["stop_node", "delay_answers"],
+)
+def test_a_server_that_stops_within_a_fault_leaves_the_error_of_the_test(ask: Callable[[Faults], Control]) -> None:
+    def fails() -> None:
+        with rota.Server(nodes=2) as server, ask(server.faults):
+            server.stop()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
 
 
 @pytest.mark.parametrize("api", ["Fetch", "ListGroups", "Metadata", "Produce"])

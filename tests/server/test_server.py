@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 import rota
+from tests.clients.eventually import eventually
 
 WITHIN_S = 60
 NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
@@ -94,6 +97,117 @@ with rota.Server(http=":0", data=place / "data", tls=tls) as server:
 """
 
 
+FORKED_CALLS = """
+import os
+import signal
+import sys
+from pathlib import Path
+
+import rota
+
+with (
+    rota.Server(data=sys.argv[1], journal=True, tls=True, users={"ana": "secret"}, acls=[]) as server,
+    rota.Server(engine=rota.MemoryEngine(), node_id=1) as in_cluster,
+):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        for call in (
+            server.health,
+            server.journal,
+            server.acls,
+            lambda: server.set_acls(["DENY User:* * ALL TOPIC LITERAL *"]),
+            lambda: server.set_users({"ana": "other"}),
+            lambda: server.set_tls(True),
+            server.reload,
+            server.refused_connections,
+            server.denied_requests,
+            in_cluster.cluster,
+        ):
+            try:
+                call()
+            except rota.ServerError:
+                continue
+            print("no error", flush=True)
+        os._exit(3)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), server.acls())
+"""
+
+FORKED_CLOSING = """
+import os
+import socket
+import sys
+
+import rota
+
+ASK = bytes.fromhex("0000000e 0012 0000 00000001 0004 61626364")
+
+
+def connected(at):
+    host, port = at.split(":")
+    client = socket.create_connection((host, int(port)), timeout=30)
+    client.sendall(ASK)
+    assert client.recv(4096)
+    return client
+
+
+def is_refused(at):
+    host, port = at.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=30).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+server = rota.Server(nodes=2, data=sys.argv[1])
+one, two = server.nodes().values()
+to_one, to_two = connected(one), connected(two)
+reading, writing = os.pipe()
+child = os.fork()
+if child == 0:
+    # It keeps every descriptor until the parent closes the pipe.
+    os.close(writing)
+    os.read(reading, 1)
+    os._exit(0)
+os.close(reading)
+print(server.faults.drop_connections(), to_one.recv(1), to_two.recv(1))
+to_one, to_two = connected(one), connected(two)
+with server.faults.stop_node(2):
+    print(is_refused(two), to_two.recv(1))
+connected(two)
+server.stop()
+print(is_refused(one), is_refused(two), to_one.recv(1))
+with rota.Server(one, data=sys.argv[1]) as again:
+    print(again.bootstrap_servers == one)
+os.close(writing)
+os.waitpid(child, 0)
+"""
+
+
+def ran(program: str, place: Path) -> list[str]:
+    """What a program prints, which forks: tests do not."""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(place)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), ended
+    return ended.stdout.splitlines()
+
+
+def test_every_call_of_a_forked_process_that_takes_a_lock_is_refused(tmp_path: Path) -> None:
+    assert ran(FORKED_CALLS, tmp_path / "data") == ["3 []"]
+
+
+def test_connections_and_ports_are_closed_though_a_forked_process_holds_them(tmp_path: Path) -> None:
+    assert ran(FORKED_CLOSING, tmp_path / "data") == [
+        "2 b'' b''",
+        "True b''",
+        "True True b''",
+        "True",
+    ]
+
+
 def test_a_forked_process_is_told_that_it_has_no_server_and_ends_nothing(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", FORKED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
@@ -113,9 +227,50 @@ def test_stopping_twice_is_stopping_once() -> None:
         server.groups()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc counts descriptors and threads")
+def test_a_server_that_is_dropped_ends_with_its_http_listener() -> None:
+    def held() -> tuple[int, int]:
+        gc.collect()
+        descriptors, threads = (list(Path("/proc/self", kind).iterdir()) for kind in ("fd", "task"))
+        return len(descriptors), len(threads)
+
+    def drop() -> None:
+        server = rota.Server(http=":0", tls=True)
+        assert server.http_address is not None
+
+    # What is opened once for all servers of a process is open then.
+    with rota.Server(http=":0", tls=True):
+        pass
+    before = held()
+    drop()
+    eventually(
+        lambda: all(now <= then for now, then in zip(held(), before, strict=True)),
+        WITHIN_S,
+        "descriptors and threads are closed",
+        lambda: f"before {before}, now {held()}",
+    )
+
+
 def test_an_address_in_use_is_the_operating_systems_error() -> None:
-    with rota.Server() as server, pytest.raises(OSError, match=str(server.port)):
+    with rota.Server() as server, pytest.raises(OSError, match=f"^[^[].*{server.port}") as in_use:
         rota.Server(server.bootstrap_servers)
+    assert in_use.value.errno == errno.EADDRINUSE
+
+
+def test_a_directory_that_this_process_uses_is_said_to_be_so(tmp_path: Path) -> None:
+    says = "data` is in use by this process; stop its server or choose another"
+    with rota.Server(data=tmp_path / "data"), pytest.raises(OSError, match=says) as in_use:
+        rota.Server(data=tmp_path / "data")
+    assert in_use.value.errno == errno.EAGAIN
+
+
+def test_a_data_directory_without_messages_is_no_place_for_a_journal(tmp_path: Path) -> None:
+    with rota.Server(data=tmp_path / "data", acls=["ALLOW User:ana * READ TOPIC LITERAL orders"]):
+        pass
+    before = sorted((tmp_path / "data").iterdir())
+    with pytest.raises(OSError, match=r"is a data directory, which has `rota\.\w+`; choose a directory of its own"):
+        rota.Server(journal=tmp_path / "data")
+    assert sorted((tmp_path / "data").iterdir()) == before
 
 
 def test_settings_are_given_as_python_values_and_read_back_as_kafka_writes_them() -> None:

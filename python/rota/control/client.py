@@ -42,6 +42,9 @@ class ControlError(Exception):
         self.status = status
         self.field = field
 
+    def __reduce__(self) -> tuple[type[ControlError], tuple[str, str, int | None, str | None]]:
+        return type(self), (self.name, str(self), self.status, self.field)
+
 
 class Client:
     """Controls the server whose `--control` listens at HOST:PORT, or with TLS at https://HOST:PORT.

@@ -348,6 +348,14 @@ class Listener:
         self._serving.end_connections()
         self._thread.join()
 
+    def close_soon(self) -> None:
+        """Close on a thread of its own. Of any thread, also of the one that accepts connections."""
+        if not self._thread.is_alive():
+            return
+        # At the end of the interpreter there are no new threads, and its own ends.
+        with suppress(RuntimeError):
+            threading.Thread(target=self.close, name="rota-http-close", daemon=True).start()
+
 
 class ListenError(OSError):
     """An address that cannot be listened on; its text is for people, without the number."""

@@ -190,7 +190,9 @@ def _disk(health: Health, metrics: dict[str, Any]) -> Iterator[Metric]:
         "1 if the log takes no writes now, as on a full disk.",
         value=int(health.failing is not None),
     )
-    yield GaugeMetricFamily("rota_refused_partitions", "Partitions that are refused.", value=len(health.refused))
+    yield GaugeMetricFamily(
+        "rota_refused_partitions", "Partitions that are refused or damaged.", value=len(health.refused)
+    )
 
 
 def _cluster(cluster: Cluster, counts: dict[str, Any]) -> Iterator[Metric]:

@@ -177,7 +177,10 @@ pub fn engine((engine, node_id, ttl_ms, fences_reads, access): EngineArguments<'
                 connected
             })
         }
-        EngineArgument::Url(url) => connect_to(engine_at(&url, access)?),
+        EngineArgument::Url(url) => connect_to(match engine_at(&url, access)? {
+            EngineAt::Etcd(config) => EngineAt::Etcd(config.with_ttl(Duration::from_millis(ttl_ms))),
+            at @ EngineAt::Postgres(_) => at,
+        }),
     };
     Ok(EngineConfig { connect, node_id, ttl_ms, fences_reads })
 }

@@ -46,7 +46,7 @@ impl DataLog {
     #[pyo3(signature = (directory, lock = false))]
     fn new(py: Python<'_>, directory: PathBuf, lock: bool) -> PyResult<DataLog> {
         let locked = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock => cannot(OpenError::Locked { dir: directory.clone() }),
+            io::ErrorKind::WouldBlock => cannot(OpenError::locked(&directory, &error)),
             _ => PyOSError::new_err(error.to_string()),
         };
         let held = if lock { Some(DiskFiles.lock(&directory.join(".lock")).map_err(locked)?) } else { None };

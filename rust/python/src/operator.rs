@@ -31,21 +31,8 @@ pub struct EngineOperator {
     operator: Operator,
 }
 
-fn failed(error: &ChangeError) -> PyErr {
-    match error {
-        ChangeError::Refused(Refused::UnknownNode(..)) => not_found("node", error.to_string()),
-        ChangeError::Refused(Refused::UnknownPartition(..)) => not_found("partition", error.to_string()),
-        ChangeError::Refused(Refused::Impossible(_)) => RotaError::new_err(error.to_string()),
-        _ => EngineError::new_err(error.to_string()),
-    }
-}
-
 fn placed(partition: i32, of_transactions: bool) -> Placed {
     Placed { topic: if of_transactions { Topic::Transactions } else { Topic::Groups }, partition }
-}
-
-fn silent(failure: String) -> PyErr {
-    EngineError::new_err(failure)
 }
 
 type MemberRow = (String, Option<String>, Option<(u64, String, bool, u64, u64, u64, Vec<String>)>);
@@ -105,6 +92,25 @@ fn described<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> 
         topics.iter().map(|(name, note)| (name, leaders_in_note(note))).collect();
     shown.set_item("topics", leaders)?;
     Ok(shown)
+}
+
+impl EngineOperator {
+    /// An error of a change.
+    fn failed(&self, error: &ChangeError) -> PyErr {
+        match error {
+            ChangeError::Refused(Refused::UnknownNode(..)) => not_found("node", error.to_string()),
+            ChangeError::Refused(Refused::UnknownPartition(..)) => not_found("partition", error.to_string()),
+            ChangeError::Refused(Refused::Impossible(_)) => RotaError::new_err(error.to_string()),
+            ChangeError::Failed(_) | ChangeError::Unknown(_) | ChangeError::Contended => {
+                self.silent(&error.to_string())
+            }
+        }
+    }
+
+    /// An error of the engine, which it names.
+    fn silent(&self, failure: &str) -> PyErr {
+        EngineError::new_err(format!("engine {}: {failure}", self.operator.name()))
+    }
 }
 
 #[pymethods]
@@ -172,7 +178,7 @@ impl EngineOperator {
 
     /// Returns the small keys at present.
     fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let view = py.detach(|| self.operator.view()).map_err(silent)?;
+        let view = py.detach(|| self.operator.view()).map_err(|failure| self.silent(&failure))?;
         described(py, &view)
     }
 
@@ -189,7 +195,7 @@ impl EngineOperator {
 
     /// Returns alarms with the ids of members.
     fn alarms(&self, py: Python<'_>) -> PyResult<Vec<(u64, &'static str)>> {
-        py.detach(|| self.operator.alarms()).map_err(silent)
+        py.detach(|| self.operator.alarms()).map_err(|failure| self.silent(&failure))
     }
 
     /// Gives space back, and calls `tell` with each step.
@@ -202,7 +208,7 @@ impl EngineOperator {
                 }
             })
         });
-        mended.map_err(silent)?;
+        mended.map_err(|failure| self.silent(&failure))?;
         raised.map_or(Ok(()), Err)
     }
 
@@ -237,13 +243,14 @@ impl EngineOperator {
     fn accept_loss(&self, py: Python<'_>) -> PyResult<(String, String)> {
         let begin = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
         let begin = HistoryId(u128::from_be_bytes(begin));
-        let lost = py.detach(|| self.operator.accept_loss(begin)).map_err(|error| failed(&error))?;
+        let lost = py.detach(|| self.operator.accept_loss(begin)).map_err(|error| self.failed(&error))?;
         Ok((format!("{:032x}", lost.0), format!("{:032x}", begin.0)))
     }
 
     /// Returns what a partition has: entries, their bytes, and the bytes of its snapshot.
     fn content(&self, py: Python<'_>, partition: i32) -> PyResult<(usize, usize, usize)> {
-        let log = py.detach(|| self.operator.contents(PartitionId(partition))).map_err(|error| failed(&error))?.log;
+        let log =
+            py.detach(|| self.operator.contents(PartitionId(partition))).map_err(|error| self.failed(&error))?.log;
         let entry_bytes = log.entries.values().map(|entry| entry.value.bytes.len()).sum();
         let snapshot_bytes = log.chunks.values().map(Vec::len).sum();
         Ok((log.entries.len(), entry_bytes, snapshot_bytes))
@@ -251,19 +258,19 @@ impl EngineOperator {
 
     /// Returns all notes.
     fn notes(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<u8>>> {
-        Ok(py.detach(|| self.operator.view()).map_err(silent)?.notes)
+        Ok(py.detach(|| self.operator.view()).map_err(|failure| self.silent(&failure))?.notes)
     }
 
     /// Changes notes: name, what is there, the new value.
     fn change_notes(&self, py: Python<'_>, changes: Vec<NoteChange>) -> PyResult<()> {
-        py.detach(|| self.operator.change_notes(&changes)).map_err(|error| failed(&error))
+        py.detach(|| self.operator.change_notes(&changes)).map_err(|error| self.failed(&error))
     }
 
     /// Returns the epoch of a partition's owner, its batches, and epochs with their first offsets.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn export<'py>(&self, py: Python<'py>, partition: i32) -> PyResult<(i32, Bound<'py, PyBytes>, Vec<(i32, i64)>)> {
         let exported = py.detach(|| self.operator.export(PartitionId(partition)));
-        let Exported { epoch, batches, epochs } = exported.map_err(|error| failed(&error))?;
+        let Exported { epoch, batches, epochs } = exported.map_err(|error| self.failed(&error))?;
         Ok((epoch, PyBytes::new(py, &batches), epochs))
     }
 
@@ -279,13 +286,24 @@ impl EngineOperator {
         now_ms: i64,
         marker: &[u8],
     ) -> PyResult<()> {
-        let process = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
-        let process = Incarnation(u128::from_be_bytes(process));
+        let process = process()?;
         let (upto, batches) = log.whole(py, topic, source)?;
         let partition = PartitionId(partition);
         let restored = py.detach(|| self.operator.restore(partition, process, upto, &batches, now_ms, marker));
-        restored.map_err(|error| failed(&error))
+        restored.map_err(|error| self.failed(&error))
     }
+
+    /// Empties the partitions here from this one on, for the import that has written the marker.
+    fn empty_from(&self, py: Python<'_>, partition: i32, now_ms: i64, marker: &[u8]) -> PyResult<()> {
+        let (process, partition) = (process()?, PartitionId(partition));
+        let emptied = py.detach(|| self.operator.empty_from(partition, process, now_ms, marker));
+        emptied.map_err(|error| self.failed(&error))
+    }
+}
+
+fn process() -> PyResult<Incarnation> {
+    let bytes = random::bytes::<16>().ok_or_else(|| PyOSError::new_err("no random numbers"))?;
+    Ok(Incarnation(u128::from_be_bytes(bytes)))
 }
 
 impl EngineOperator {
@@ -294,7 +312,7 @@ impl EngineOperator {
         py: Python<'_>,
         decide: impl Fn(&View) -> Result<Vec<PutNote>, Refused> + Send + Sync,
     ) -> PyResult<bool> {
-        let changes = py.detach(|| self.operator.change(decide)).map_err(|error| failed(&error))?;
+        let changes = py.detach(|| self.operator.change(decide)).map_err(|error| self.failed(&error))?;
         Ok(changes > 0)
     }
 }

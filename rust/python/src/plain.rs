@@ -1,6 +1,9 @@
 //! Plain frozen classes: the methods of `#[pyclass]` around a struct of values.
 
-use pyo3::{prelude::*, types::PyTuple};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyTuple, PyType},
+};
 
 /// Formats `ClassName(field=value, ...)`, with the `repr` of every value.
 pub fn repr_of(object: &Bound<'_, PyAny>, fields: &[&str]) -> PyResult<String> {
@@ -18,6 +21,19 @@ pub fn repr_of(object: &Bound<'_, PyAny>, fields: &[&str]) -> PyResult<String> {
 /// Returns the names that a `case Class(...)` pattern binds, in order.
 pub fn match_args<'py>(py: Python<'py>, fields: &[&str]) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, fields)
+}
+
+/// A class, no positional arguments, and the keyword arguments of its constructor.
+pub type Parts<'py> = (Bound<'py, PyType>, (), Bound<'py, PyDict>);
+
+/// Returns what a pickle or a copy is made of: a function, and its arguments for an equal object.
+pub fn reduced<'py>(object: &Bound<'py, PyAny>, fields: &[&str]) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {
+    let arguments = PyDict::new(object.py());
+    for field in fields {
+        arguments.set_item(*field, object.getattr(*field)?)?;
+    }
+    let make = object.py().import("copyreg")?.getattr("__newobj_ex__")?;
+    Ok((make, (object.get_type(), (), arguments)))
 }
 
 /// Defines a frozen class of public fields: constructor in field order, equality, hash, `repr` and patterns.
@@ -83,6 +99,12 @@ macro_rules! plain {
             #[classattr]
             fn __match_args__(py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
                 $crate::plain::match_args(py, &[$(stringify!($shown)),+])
+            }
+
+            fn __reduce__<'py>(
+                slf: &pyo3::Bound<'py, Self>,
+            ) -> pyo3::PyResult<(pyo3::Bound<'py, pyo3::PyAny>, $crate::plain::Parts<'py>)> {
+                $crate::plain::reduced(slf.as_any(), &[$(stringify!($shown)),+])
             }
 
             fn __repr__(slf: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<String> {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_server::{
-    FaultId, GroupDetails, InjectionId, KeyValue, Listener, Message, OpenListener, PauseId, Server as Running,
-    ServerConfig,
+    FaultId, GroupDetails, InjectionId, JournalHealth, Listener, Message, NewMessage, OpenListener, PauseId,
+    Server as Running, ServerConfig,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -32,11 +32,18 @@ enum Details {
     Consumer(ConsumerView),
 }
 
-/// Partition, offset, timestamp, key and value.
-type MessageRow = (i32, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
+/// Partition, offset, timestamp, key, value and headers.
+type MessageRow = (i32, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>);
 
 /// Name, security protocol, whether only this machine reaches it, and id, host and port of each node.
 type ListenerRow = (String, &'static str, bool, Vec<(i32, String, u16)>);
+
+/// Why it stopped, refused partitions, syncs and their seconds, compactions, the last error of a compaction, why writes fail
+/// now, the number of failed writes, the last reason.
+type HealthRow = (Option<String>, Vec<String>, u64, f64, u64, Option<String>, Option<String>, u64, Option<String>);
+
+/// Directory, entries, bytes, dropped entries, why writes fail.
+type JournalRow = (PathBuf, u64, u64, u64, Option<String>);
 
 /// Time that `stop` gives the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,6 +74,14 @@ fn tracing(write: Py<PyAny>, as_json: bool) -> PyResult<(Trace, TraceWriter)> {
     Ok(trace::begin(layout, lines)?)
 }
 
+impl Server {
+    /// The server. Raises `ServerError` in a copy of its process.
+    fn own(&self) -> PyResult<&Running> {
+        self.running.check_process().map_err(raised)?;
+        Ok(&self.running)
+    }
+}
+
 #[pymethods]
 impl Server {
     /// Starts a server. It answers requests when this returns.
@@ -81,12 +96,12 @@ impl Server {
 
     /// Returns the cluster as this server sees it; `None`: the server is alone.
     fn cluster<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.running.cluster().map(|cluster| cluster::described(py, cluster)).transpose()
+        self.own()?.cluster().map(|cluster| cluster::described(py, cluster)).transpose()
     }
 
     /// Returns the counts of the server's work with its engine; `None`: the server is alone.
     fn cluster_counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.running.cluster().map(|cluster| cluster::counted(py, cluster)).transpose()
+        self.own()?.cluster().map(|cluster| cluster::counted(py, cluster)).transpose()
     }
 
     /// Stops the server without giving its partitions up, as a killed process.
@@ -139,19 +154,20 @@ impl Server {
     }
 
     /// Returns why connections were closed because of their security since the last call.
-    fn take_refusals(&self) -> Vec<String> {
-        self.running.take_refusals()
+    fn take_refusals(&self) -> PyResult<Vec<String>> {
+        Ok(self.own()?.take_refusals())
     }
 
     /// Reads certificate, key, client CAs and users from their files again.
     fn reload(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.running.reload()).map_err(raised)
+        let running = self.own()?;
+        py.detach(|| running.reload()).map_err(raised)
     }
 
     /// Returns why files could not be read again; `None`: no files are read again.
-    fn reload_errors(&self) -> Option<Vec<String>> {
-        let reloader = self.running.reloader();
-        reloader.has_files().then(|| reloader.errors())
+    fn reload_errors(&self) -> PyResult<Option<Vec<String>>> {
+        let reloader = self.own()?.reloader();
+        Ok(reloader.has_files().then(|| reloader.errors()))
     }
 
     /// How often certificate, key and client CAs were read again.
@@ -168,17 +184,18 @@ impl Server {
     /// Replaces certificate, key and client CAs.
     fn set_tls(&self, chain: String, key: String, client_ca: Option<String>, client_auth: String) -> PyResult<()> {
         let files = security::tls_files((chain, key, client_ca, client_auth))?;
-        self.running.set_tls(files).map_err(raised)
+        self.own()?.set_tls(files).map_err(raised)
     }
 
     /// Replaces all users: passwords by name.
     fn set_users(&self, py: Python<'_>, passwords: BTreeMap<String, String>) -> PyResult<()> {
-        py.detach(|| self.running.set_users(security::users(passwords)?).map_err(raised))
+        let running = self.own()?;
+        py.detach(|| running.set_users(security::users(passwords)?).map_err(raised))
     }
 
     /// Sets the keys of the issuer of tokens, a JSON web key set.
     fn set_keys(&self, text: &str) -> PyResult<()> {
-        self.running.set_keys(security::keys(text)?);
+        self.own()?.set_keys(security::keys(text)?);
         Ok(())
     }
 
@@ -206,19 +223,20 @@ impl Server {
     }
 
     /// Returns the ACLs, a line each; `None`: without an authorizer.
-    fn acls(&self) -> Option<Vec<String>> {
-        Some(self.running.acls()?.iter().map(rota_server::acl::Binding::line).collect())
+    fn acls(&self) -> PyResult<Option<Vec<String>>> {
+        let lines = |acls: Vec<_>| acls.iter().map(rota_server::acl::Binding::line).collect();
+        Ok(self.own()?.acls().map(lines))
     }
 
     /// Replaces all ACLs.
     fn set_acls(&self, py: Python<'_>, lines: Vec<String>) -> PyResult<()> {
-        let bindings = security::bindings(&lines)?;
-        Ok(py.detach(|| self.running.set_acls(bindings))?)
+        let (running, bindings) = (self.own()?, security::bindings(&lines)?);
+        Ok(py.detach(|| running.set_acls(bindings))?)
     }
 
     /// Returns what clients were refused since the last call.
-    fn take_denials(&self) -> Vec<String> {
-        self.running.take_denials()
+    fn take_denials(&self) -> PyResult<Vec<String>> {
+        Ok(self.own()?.take_denials())
     }
 
     /// Returns the partition of `__consumer_offsets` that owns a group.
@@ -287,31 +305,29 @@ impl Server {
         Some((report.lines.clone(), report.groups, report.offsets, took_ms, report.is_read_only))
     }
 
-    /// Returns the health of a data directory: why it stopped, refused partitions, syncs and their seconds,
-    /// compactions, the last error of a compaction, why writes fail now, the number of failed writes, the last reason.
-    #[expect(clippy::type_complexity, reason = "a row of plain values")]
-    fn health(
-        &self,
-        py: Python<'_>,
-    ) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>, Option<String>, u64, Option<String>)> {
-        let health = py.detach(|| self.running.health())?;
-        Some((
-            health.stopped,
-            health.refused,
-            health.syncs.count(),
-            health.syncs.sum_seconds,
-            health.compactions,
-            health.compaction_error,
-            health.failing,
-            health.failures,
-            health.last_failure,
-        ))
+    /// Returns the health of a data directory.
+    fn health(&self, py: Python<'_>) -> PyResult<Option<HealthRow>> {
+        let running = self.own()?;
+        let health = py.detach(|| running.health());
+        Ok(health.map(|health| {
+            (
+                health.stopped,
+                health.refused,
+                health.syncs.count(),
+                health.syncs.sum_seconds,
+                health.compactions,
+                health.compaction_error,
+                health.failing,
+                health.failures,
+                health.last_failure,
+            )
+        }))
     }
 
-    /// Returns the health of the journal: directory, entries, bytes, dropped entries, why writes fail.
-    fn journal(&self) -> Option<(PathBuf, u64, u64, u64, Option<String>)> {
-        let health = self.running.journal()?;
-        Some((health.dir, health.entries, health.bytes, health.lost, health.error))
+    /// Returns the health of the journal.
+    fn journal(&self) -> PyResult<Option<JournalRow>> {
+        let row = |health: JournalHealth| (health.dir, health.entries, health.bytes, health.lost, health.error);
+        Ok(self.own()?.journal().map(row))
     }
 
     /// Returns the value of every setting, by its Kafka name.
@@ -330,17 +346,34 @@ impl Server {
         py.detach(|| self.running.add_partitions(topic, added)).map_err(raised)
     }
 
-    /// Appends (key, value) pairs to a partition. Returns their offsets.
-    fn produce(&self, py: Python<'_>, topic: &str, partition: i32, records: Vec<KeyValue>) -> PyResult<Vec<i64>> {
+    /// Returns the topics with their numbers of partitions.
+    fn topics(&self, py: Python<'_>) -> PyResult<BTreeMap<String, i32>> {
+        py.detach(|| self.running.topics()).map_err(raised)
+    }
+
+    /// Deletes a topic.
+    fn delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| self.running.delete_topic(name)).map_err(raised)
+    }
+
+    /// Appends (key, value, headers) to a partition. Returns their offsets.
+    fn produce(&self, py: Python<'_>, topic: &str, partition: i32, records: Vec<NewMessage>) -> PyResult<Vec<i64>> {
         py.detach(|| self.running.produce(topic, partition, records)).map_err(raised)
     }
 
-    /// Returns (partition, offset, milliseconds since the Unix epoch, key, value) of every message of a topic.
+    /// Returns (partition, offset, milliseconds since the Unix epoch, key, value, headers) of every message of a topic.
     fn messages(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<MessageRow>> {
         let messages = py.detach(|| self.running.messages(topic)).map_err(raised)?;
-        let row =
-            |message: Message| (message.partition, message.offset, message.timestamp_ms, message.key, message.value);
+        let row = |message: Message| {
+            let Message { partition, offset, timestamp_ms, key, value, headers } = message;
+            (partition, offset, timestamp_ms, key, value, headers)
+        };
         Ok(messages.into_iter().map(row).collect())
+    }
+
+    /// Commits (topic, partition, offset) of a group without members.
+    fn commit(&self, py: Python<'_>, group_id: &str, offsets: Vec<(String, i32, i64)>) -> PyResult<()> {
+        py.detach(|| self.running.commit(group_id, offsets)).map_err(raised)
     }
 
     /// Waits until groups have changed since this returned `seen`, at most `timeout_ms`. Returns the value for the next
