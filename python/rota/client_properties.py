@@ -159,6 +159,9 @@ class ClientSecurity:
     @staticmethod
     def given(security: ClientSecurity | Mapping[str, Any] | str | os.PathLike[str] | None) -> ClientSecurity | None:
         """The settings that an argument stands for: properties, or the path of a file. None if they are not needed."""
+        if isinstance(security, ClientSecurity):
+            # Its files may be gone since it was made.
+            security.context()
         if isinstance(security, ClientSecurity | None):
             return security
         return ClientSecurity.read_any(security).needed()
@@ -192,7 +195,10 @@ class ClientSecurity:
                 if name not in found:
                     raise PropertyError(f"{where}: {PROTOCOL} is `{protocol}`, which needs {name}")
             login = _bearing(where, found) if has_token else _known(where, found)
-        store = found.get(STORE)
+        store, uses_tls = found.get(STORE), protocol.endswith("SSL")
+        for name in KEY_FILE, KEY_TEXT:
+            if uses_tls and found.get(name) and not (store or found.get(CHAIN_TEXT)):
+                raise PropertyError(f"{where}: {name} is given, and no certificate: give {CHAIN_TEXT}, or {STORE}")
         security = ClientSecurity(
             protocol,
             found.get(CA_FILE) or found.get(CA_TEXT),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
 from rota._rota import ErrorCode, JoinedMember, MemberMachine, RotaError
+from rota.arguments import INT64_MAX, UINT64_MAX, text, texts, whole, wire_text
 
 Partition = tuple[str, int]
 """Topic and index."""
@@ -42,17 +43,6 @@ class Offset:
     metadata: str = ""
 
 
-def names(topics: Any, what: str) -> list[str]:
-    """Check that these are names of topics, not a single str. Raises TypeError."""
-    if isinstance(topics, str) or not isinstance(topics, Iterable):
-        raise TypeError(f"{what} is {topics!r}: give a list of names")
-    found = list(topics)
-    for name in found:
-        if not isinstance(name, str):
-            raise TypeError(f"{what} has {name!r} in it: give names as str")
-    return found
-
-
 def checked(partitions: Any) -> list[Partition]:
     """Check that partitions are (topic, index). Raises TypeError."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
@@ -67,7 +57,11 @@ def checked(partitions: Any) -> list[Partition]:
 def _fields(at: Partition, offset: Any) -> tuple[int, int, str]:
     if not isinstance(offset, Offset):
         raise TypeError(f"the offset of {at!r} is {offset!r}: give a rota.member.Offset")
-    return offset.offset, offset.leader_epoch, offset.metadata
+    return (
+        whole(offset.offset, f"the offset of {at!r}", 0, INT64_MAX),
+        whole(offset.leader_epoch, f"leader_epoch of {at!r}", -1),
+        wire_text(offset.metadata, f"metadata of {at!r}"),
+    )
 
 
 class MemberError(RotaError):
@@ -274,7 +268,16 @@ class MemberSettings:
     )
 
     def machine(self, group_id: str) -> MemberMachine:
-        """Create the state machine. Raises `ValueError` if the settings contradict each other."""
+        """Create the state machine. Raises TypeError or ValueError for a setting or a group id that cannot be."""
+        wire_text(group_id, "group_id")
+        for name in ("remote_assignor", "instance_id", "rack"):
+            if (value := getattr(self, name)) is not None:
+                wire_text(value, name)
+        for name in ("auto_commit_interval_ms", *self._times):
+            if (value := getattr(self, name)) is not None or name in self._times:
+                whole(value, name, 1)
+        whole(self.seed, "seed", 0, UINT64_MAX)
+        text(self.group_protocol, "group_protocol", "give classic or consumer")
         is_default = self.group_protocol == "consumer" and self.strategies is CLASSIC_STRATEGIES
         return MemberMachine(
             group_id,
@@ -308,7 +311,8 @@ class Member:
 
     def subscribe(self, now_ms: int, topics: Sequence[str]) -> list[Effect]:
         """Subscribe to these topics. Replaces the previous subscription."""
-        return self._effects(self._machine.subscribe(now_ms, topics=names(topics, "topics")))
+        named = texts(topics, "topics", "give a list of names", "give names as str")
+        return self._effects(self._machine.subscribe(now_ms, topics=named))
 
     def subscribe_pattern(self, now_ms: int, pattern: str) -> list[Effect]:
         """Subscribe to all topics whose whole name matches `pattern`, a regular expression in Rust's syntax.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rota import _rota
 from rota.addresses import split
+from rota.arguments import passwords, text, texts
 
 if TYPE_CHECKING:
     import ssl
@@ -61,7 +62,9 @@ class Authority:
 
         Raises ValueError for a host name that cannot be in a certificate.
         """
-        return Certificate(*self._inner.issue(list(hosts), name, expired))
+        return Certificate(
+            *self._inner.issue(texts(hosts, "hosts", "give names or addresses as str"), text(name, "name"), expired)
+        )
 
     def tls(self, *hosts: str, client_auth: ClientAuth = "none", expired: bool = False) -> Tls:
         """Return the TLS settings of a server with a certificate of this authority.
@@ -173,7 +176,8 @@ class Access:
         self._jwks_ca = None if jwks_ca is None else _checked_cas(os.fspath(jwks_ca))
         if tokens is not None and sasl is None:
             sasl = TOKENS if users is None else [TOKENS, *DEFAULT_MECHANISMS]
-        self.mechanisms = [sasl] if isinstance(sasl, str) else list(DEFAULT_MECHANISMS if sasl is None else sasl)
+        several = DEFAULT_MECHANISMS if sasl is None else sasl
+        self.mechanisms = [several] if isinstance(several, str) else texts(several, "sasl", "give a list of mechanisms")
         if not self.mechanisms:
             raise ValueError('sasl names no mechanism: leave it out for "SCRAM-SHA-512", or name one')
         self._has_sasl = users is not None or sasl is not None
@@ -191,7 +195,7 @@ class Access:
         self._file: Path | None = None
         self._has_users = users is not None
         if isinstance(users, Mapping):
-            self.passwords = dict(users)
+            self.passwords = passwords(users)
         elif users is not None:
             # Another working directory later does not matter.
             self._file = Path(users).absolute()
@@ -285,6 +289,8 @@ def client_config(
     if family not in FAMILIES:
         known = ", ".join(f'"{name}"' for name in (*FAMILIES, *FAMILY_NAMES))
         raise ValueError(f"family is {family!r}: give one of {known}")
+    if client is not None and not isinstance(client, Certificate):
+        raise TypeError(f"client is {client!r}: give a rota.Certificate, such as one of Authority.issue")
     names = FAMILIES[family]
     config: dict[str, Any] = {names.bootstrap: bootstrap_servers}
     protocol = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 import rota
-from rota.aio import GroupMember
+from rota.aio import GroupMember, connection
 from rota.assign import Members, Partition, Partitions
+from rota.member import Offset, Send
 from tests.journaled import journaled
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
@@ -220,6 +222,27 @@ async def test_members_follow_their_coordinator_to_another_node(
                 assert first.member.generation == before, "a move is no rebalance"
 
 
+async def test_a_member_that_closes_holds_no_partitions() -> None:
+    answers: dict[str, dict[str, Any]] = {
+        "FindCoordinator": COORDINATOR | {"port": 1},
+        "JoinGroup": joined(),
+        "SyncGroup": assigned(("t", [0, 1])),
+        "Heartbeat": {"error_code": 0},
+        "LeaveGroup": {"error_code": 0},
+    }
+    held: dict[str, list[Partition]] = {}
+
+    def answer(send: Send) -> dict[str, Any]:
+        held[send.api] = member.partitions
+        return answers[send.api]
+
+    member = GroupMember("127.0.0.1:1", "g", ["t"], answer_here=answer, **QUICK)
+    async with asyncio.timeout(WITHIN_S), member:
+        await anext(member.assignments())
+        assert member.partitions == [("t", 0), ("t", 1)]
+    assert held["LeaveGroup"] == member.partitions == []
+
+
 async def test_after_a_close_nothing_waits() -> None:
     member = GroupMember("127.0.0.1:1", "g", ["t"])
     await member.start()
@@ -299,7 +322,7 @@ async def test_a_commit_that_is_refused_leaves_no_call_behind() -> None:
     member = GroupMember("127.0.0.1:1", "g", ["t"])
     await member.start()
     with pytest.raises(OverflowError):
-        await member.commit({("t", 0): 2**63})
+        await member.commit({("t", 2**40): 1})
     await member.close()
     del member
     gc.collect()
@@ -326,6 +349,67 @@ async def test_a_revocation_of_many_partitions_does_not_hold_up_the_loop() -> No
                 if change.kind == "revoked":
                     break
     assert changes == [("assigned", count, count), ("revoked", count, 0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"client_id": "x" * 40_000}, "client_id has 40000 bytes: give at most 32767"),
+        ({"client_id": "é" * 20_000}, "client_id has 40000 bytes: give at most 32767"),
+        ({"client_id": "x\ud800"}, r"client_id is 'x\ud800': '\ud800' cannot be encoded as UTF-8"),
+        ({"client_id": None}, "client_id is None: give a str"),
+        ({"group_id": "x" * 40_000}, "group_id has 40000 bytes: give at most 32767"),
+        ({"group_id": 5}, "group_id is 5: give a str"),
+        ({"instance_id": "x" * 40_000}, "instance_id has 40000 bytes: give at most 32767"),
+        ({"instance_id": 5}, "instance_id is 5: give a str"),
+        ({"rack": "\ud800"}, r"rack is '\ud800': '\ud800' cannot be encoded as UTF-8"),
+    ],
+)
+def test_texts_that_no_request_can_have_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as refused:
+        GroupMember(**{"bootstrap_servers": "a:1", "group_id": "g", "topics": ["t"]} | given)
+    assert str(refused.value) == says
+
+
+@pytest.mark.parametrize(
+    ("offset", "says"),
+    [
+        (-1, "the offset of ('t', 0) is -1: give 0 to 9223372036854775807"),
+        (Offset(2**63), "the offset of ('t', 0) is 9223372036854775808: give 0 to 9223372036854775807"),
+        (Offset(5, leader_epoch=-2), "leader_epoch of ('t', 0) is -2: give -1 to 2147483647"),
+        (Offset(5, metadata="x" * 50_000), "metadata of ('t', 0) has 50000 bytes: give at most 32767"),
+    ],
+)
+async def test_offsets_that_no_request_can_have_are_refused(offset: int | Offset, says: str) -> None:
+    async with GroupMember("127.0.0.1:1", "g", ["t"]) as member:
+        with pytest.raises(ValueError, match="^" + re.escape(says)):
+            await member.commit({("t", 0): offset})
+        with pytest.raises(ValueError, match="^" + re.escape(says)):
+            member.position(("t", 0), offset)
+
+
+@pytest.mark.parametrize("function", ["write_request", "read_answer"])
+async def test_an_unexpected_error_of_a_connection_is_its_loss_and_reported(
+    bootstrap: str, group: str, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    original = getattr(connection, function)
+
+    def fail(api: Any, *arguments: Any) -> Any:
+        if api.name == "Metadata":
+            raise RuntimeError("unexpected")
+        return original(api, *arguments)
+
+    monkeypatch.setattr(connection, function, fail)
+    async with GroupMember(bootstrap, group, [group], **QUICK) as member:
+        listening = asyncio.create_task(anext(member.assignments()))
+        async with asyncio.timeout(WITHIN_S):
+            while not member.last_loss:
+                await asyncio.sleep(0.01)
+        assert member.last_loss == f"{bootstrap}: RuntimeError: unexpected"
+        assert str(reported[0]["exception"]) == "unexpected"
+        listening.cancel()
 
 
 @pytest.mark.parametrize("bootstrap_servers", ["", "localhost", "localhost:x", ":9092", "a:1,b", "a:70000"])

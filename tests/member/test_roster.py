@@ -42,6 +42,13 @@ async def divided(*workers: Worker) -> None:
             await asyncio.sleep(0.02)
 
 
+async def test_a_closed_roster_leads_no_more(bootstrap: str, group: str) -> None:
+    async with Roster(bootstrap, group, 1, **QUICK) as roster:
+        await anext(roster.shifts())
+        assert roster.leads
+    assert (roster.leads, roster.shards) == (False, [])
+
+
 async def test_shards_move_and_every_new_owner_has_a_larger_token(bootstrap: str, group: str) -> None:
     log: list[tuple[int, int, str]] = []
     async with Roster(bootstrap, group, SHARDS, **QUICK) as first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import rota
 from rota.aio import GroupMember, Roster
+from rota.client_properties import ClientSecurity
 from rota.member import Failed, MemberError
 from rota.sasl import AuthenticationError, authentication
 from rota.security import Login
@@ -122,6 +124,50 @@ def test_a_member_that_is_refused_raises_it_each_time_it_is_waited_for(change: d
 
     with rota.Server(tls=True, sasl="SCRAM-SHA-512", users=USERS) as server:
         asyncio.run(tried(server))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "says"),
+    [
+        (None, "ALERT_.*CERTIFICATE.*: give the client's certificate, ssl.keystore.location"),
+        (rota.Authority().issue(name="ana"), "ALERT_.*(CERTIFICATE|UNKNOWN_CA|DECRYPT_ERROR)"),
+    ],
+    ids=["none", "of another CA"],
+)
+def test_a_member_whose_certificate_is_refused_raises_it(certificate: rota.Certificate | None, says: str) -> None:
+    async def tried(server: rota.Server) -> None:
+        config = server.client_config("java", certificate)
+        async with GroupMember(
+            server.bootstrap_servers, "g", ["orders"], security=config, close_timeout_ms=100
+        ) as member:
+            with pytest.raises(rota.MemberError, match=says) as refused:
+                async with asyncio.timeout(WITHIN_S):
+                    await assigned(member)
+            assert refused.value.kind == "Authentication"
+
+    with rota.Server(tls=rota.Authority().tls(client_auth="required")) as server:
+        asyncio.run(tried(server))
+
+
+def test_a_certificate_that_is_missing_is_an_error_at_once(tmp_path: Path) -> None:
+    authority = rota.Authority()
+    issued = authority.issue(name="ana")
+    store = tmp_path / "ana.pem"
+    properties = {"security.protocol": "SSL", "ssl.keystore.location": str(store)}
+    missing = re.escape(f"ssl.keystore.location is `{store}`: No such file")
+    with pytest.raises(ValueError, match=missing):
+        GroupMember("127.0.0.1:1", "g", ["orders"], security=properties)
+    store.write_text(issued.key + issued.certificate)
+    read = ClientSecurity.of(properties)
+    GroupMember("127.0.0.1:1", "g", ["orders"], security=read)
+    store.unlink()
+    with pytest.raises(ValueError, match=missing):
+        GroupMember("127.0.0.1:1", "g", ["orders"], security=read)
+    alone = {"security.protocol": "SSL", "ssl.keystore.key": issued.key}
+    with pytest.raises(ValueError, match=r"security: ssl.keystore.key is given, and no certificate: give ssl.keystore"):
+        GroupMember("127.0.0.1:1", "g", ["orders"], security=alone)
+    for unused in ({"security.protocol": "PLAINTEXT"}, {"ssl.keystore.key": ""}):
+        GroupMember("127.0.0.1:1", "g", ["orders"], security=alone | unused)
 
 
 def test_a_member_that_was_refused_joins_once_its_user_is_admitted() -> None:

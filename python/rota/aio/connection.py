@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import struct
 from collections import deque
@@ -25,6 +26,8 @@ PATTERN_VERSION = 1
 UNSUPPORTED_VERSION = 35
 # What the settings have to be changed for, here or at the broker.
 REFUSALS = (AuthenticationError, PropertyError, ssl.SSLCertVerificationError)
+# The TLS alerts with which a broker refuses the certificate of a client, or that it has none.
+CERTIFICATE_ALERT = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|DECRYPT_ERROR)")
 
 
 class BrokerError(RotaError):
@@ -110,9 +113,12 @@ class Connection:
             while True:
                 self._take(await self._frame(reader))
         except (OSError, EOFError, MalformedError, BrokerError, AuthenticationError, PropertyError) as error:
-            if self._writer is not None:
-                self._writer.close()
-            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}", isinstance(error, REFUSALS))
+            alert = isinstance(error, ssl.SSLError) and CERTIFICATE_ALERT.search(error.reason or "") is not None
+            has_none = alert and self._security is not None and self._security.certificate is None
+            hint = ": give the client's certificate, ssl.keystore.location" if has_none else ""
+            self._lose(f"{error}{hint}", alert or isinstance(error, REFUSALS))
+        except Exception as error:
+            self._lose_unexpectedly(error)
 
     async def _open(self, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
@@ -170,12 +176,18 @@ class Connection:
                 self._refuse(request, name, lack)
                 continue
             if name not in self._versions:
-                self._fail(BrokerError(f"the broker has no version of {name} that is known here"))
+                self.close()
+                self._lose(f"the broker has no version of {name} that is known here", is_refused=False)
                 return
             self._correlation_id += 1
             version = self._versions[name]
             self._sent.append((self._correlation_id, request, name, version))
-            frame = write_request(apis()[name], version, self._correlation_id, self._client_id, fields)
+            try:
+                frame = write_request(apis()[name], version, self._correlation_id, self._client_id, fields)
+            except Exception as error:
+                self.close()
+                self._lose_unexpectedly(error)
+                return
             self._writer.write(struct.pack(">i", len(frame)) + frame)
 
     def _lacks(self, heartbeat: Mapping[str, Any]) -> str | None:
@@ -198,9 +210,16 @@ class Connection:
         }
         asyncio.get_running_loop().call_soon(self._on_answer, Answered(request, name, fields))
 
-    def _fail(self, error: Exception) -> None:
-        self.close()
-        self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}", False)
+    def _lose(self, why: str, is_refused: bool) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._on_lost(f"{self.address[0]}:{self.address[1]}: {why}", is_refused)
+
+    def _lose_unexpectedly(self, error: Exception) -> None:
+        """Lose the connection for an error of this program, which the event loop's handler gets, too."""
+        message = f"the connection to {self.address[0]}:{self.address[1]} failed"
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+        self._lose(f"{type(error).__name__}: {error}", is_refused=False)
 
     def _take(self, frame: bytes) -> None:
         if not self._sent:

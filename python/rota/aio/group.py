@@ -15,7 +15,9 @@ from rota._rota import nearest
 from rota.aio.connection import read_bootstrap
 from rota.aio.driver import AUTHENTICATION, Driver
 from rota.aio.planning import ByAssignor, Planner
+from rota.arguments import whole, wire_text
 from rota.assign import Assignor
+from rota.assign.custom import check_assignor
 from rota.client_properties import ClientSecurity
 from rota.member import (
     Assign,
@@ -95,6 +97,8 @@ class GroupMember:
             hint = f"there are {', '.join(known)}" if near is None else f"the nearest one is {near}"
             raise TypeError(f"there is no setting {name}; {hint}")
         settings.setdefault("seed", random.getrandbits(64))
+        if assignor is not None:
+            check_assignor(assignor, "assignor")
         self._planner = ByAssignor(assignor) if assignor is not None else planner
         if self._planner is not None:
             if settings.get("group_protocol") == "consumer":
@@ -106,8 +110,8 @@ class GroupMember:
         self._addresses = read_bootstrap(bootstrap_servers)
         self._security = ClientSecurity.given(security)
         self._topics, self._pattern = topics, pattern
-        self._client_id = client_id
-        self._close_timeout_ms = close_timeout_ms
+        self._client_id = wire_text(client_id, "client_id")
+        self._close_timeout_ms = whole(close_timeout_ms, "close_timeout_ms")
         self._answer_here = answer_here
         self._news: asyncio.Queue[Notice] = asyncio.Queue()
         self._calls: dict[int, asyncio.Future[Any]] = {}
@@ -127,7 +131,7 @@ class GroupMember:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Partitions that this member holds."""
+        """Partitions that this member holds; none from the beginning of `close` on."""
         return list(self._all)
 
     @property
@@ -161,7 +165,8 @@ class GroupMember:
         """Iterate over the changes of the assignment until the member is closed. Raises `MemberError`.
 
         After an error call it again: the member tries again. It raises an error of kind `Authentication` for each
-        connection that a broker refuses, or whose certificate it refuses, while the application waits here.
+        connection that a broker refuses, with the client's certificate or without, or whose broker this client refuses,
+        while the application waits here.
         """
         while not (self._is_closed and self._news.empty()):
             self._settle()
@@ -212,6 +217,7 @@ class GroupMember:
             return
         # A member that closes reads no more: it is not asked whether it has stopped.
         self._is_closing = True
+        self._all = []
         self._settle()
         for notice in [self._news.get_nowait() for _ in range(self._news.qsize())]:
             self._excuse(notice)

@@ -92,7 +92,7 @@ class Roster:
 
     @property
     def shards(self) -> list[int]:
-        """Shards of this process."""
+        """Shards of this process; none from the beginning of the close on."""
         return sorted(index for _, index in self._group.partitions)
 
     @property

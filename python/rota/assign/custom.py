@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rota._rota import Certificate, InputError, PlanError, encode_cooperative_sticky_user_data, encode_sticky_user_data
+from rota.arguments import text
 from rota.assign.functions import Members, Partition, Partitions, Plan, assign, certify
 
 CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -29,15 +30,21 @@ class Assignor(Protocol):
         """Handle this member's assignment in a generation."""
 
 
+def check_assignor(assignor: object, what: str) -> None:
+    """Raise InputError for what is no assignor, such as the name of one."""
+    has_name = isinstance(getattr(assignor, "name", None), str)
+    if not (has_name and callable(getattr(assignor, "assign", None))):
+        wanted = "give an object with `name`, `cooperative`, `assign` and `on_assignment`"
+        raise InputError(f"{what} is {assignor!r}: {wanted}, such as rota.assign.BuiltIn")
+
+
 def run(assignor: Assignor, members: Members, partitions: Partitions) -> tuple[Plan, Certificate]:
     """Run an assignor and certify its plan. The result has an entry for each member.
 
     Raises PlanError if the plan is not complete, not disjoint, not subscribed to, or, of a cooperative assignor, gives
     away what another member still claims; the message begins with the assignor's name.
     """
-    if not callable(getattr(assignor, "assign", None)):
-        wanted = "give an object with `name`, `cooperative`, `assign` and `on_assignment`, such as rota.assign.BuiltIn"
-        raise InputError(f"the assignor is {assignor!r}: {wanted}")
+    check_assignor(assignor, "the assignor")
     plan = assignor.assign(members, partitions)
     try:
         certificate = certify(members, partitions, plan, cooperative=assignor.cooperative)
@@ -57,7 +64,7 @@ class BuiltIn:
 
     def __post_init__(self) -> None:
         """Take underscores for hyphens, and refuse what is not one of the four. Raises InputError."""
-        self.name = self.name.replace("_", "-")
+        self.name = text(self.name, "name").replace("_", "-")
         if self.name not in CLIENTS:
             raise InputError(f"no client has an assignor `{self.name}`: choose one of {', '.join(CLIENTS)}")
 
