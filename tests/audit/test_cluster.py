@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import venv
@@ -193,9 +194,22 @@ def test_other_workers_follow_on_from_a_checkpoint(cluster: Cluster, planted: Pa
     assert names == batch_verdicts(audit(Wanted([planted]), parts_of([planted]), local), planted)
 
 
-def test_a_master_that_is_not_there_is_named(kafka: Path) -> None:
-    url = f"spark://127.0.0.1:{free_port()}"
+def test_masters_that_are_not_there_are_named(kafka: Path) -> None:
+    first, second = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    url = f"spark://{first},{second}"
     command = [sys.executable, "-m", "rota", "audit", str(kafka), "--master", url, *settings()]
     ended = subprocess.run(command, env=os.environ | ENVIRONMENT, check=False, capture_output=True, text=True)
+    causes = ", ".join(f"cannot connect to {address}: Connection refused" for address in (first, second))
     assert (ended.returncode, ended.stdout) == (5, ""), ended.stderr
-    assert ended.stderr.splitlines()[-1].startswith(f"rota: --master is `{url}`: "), ended.stderr
+    assert ended.stderr.splitlines()[-1] == f"rota: --master is `{url}`: {causes}"
+
+
+@pytest.mark.long
+def test_a_master_that_does_not_answer_is_named(kafka: Path) -> None:
+    """Spark gives up after a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"spark://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "rota", "audit", str(kafka), "--master", url, *settings()]
+        ended = subprocess.run(command, env=os.environ | ENVIRONMENT, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (5, ""), ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith(f"rota: --master is `{url}`: Spark did not start there: ")

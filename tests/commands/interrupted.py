@@ -39,7 +39,7 @@ BUSY_CPU_S = 1.0
 LATER_S = 0.5
 """A round interrupts so long after the condition at most."""
 SETTINGS = {"group.initial.rebalance.delay.ms": 200}
-WORLDS = 150
+WORLDS = 90
 """Simulated worlds whose journal is read."""
 STACKS = "ended by the thread of rota.interrupts"
 LAUNCHER = f"""

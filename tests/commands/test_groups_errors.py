@@ -20,7 +20,7 @@ from rota.groups import changes, options
 from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind, misused
 from rota.groups.options import again
-from rota.groups.values import Goal, Target
+from rota.groups.values import Goal, Target, chosen
 
 from .conftest import SETTINGS
 from .groups_scene import Scene, rota_groups
@@ -52,6 +52,11 @@ SOMEWHERE = ("--bootstrap-server", "127.0.0.1:1")
             "--export and --json are two forms",
         ),
         (("reset-offsets", "g", "--group", "g", "--all-topics", "--to-latest"), "GROUP and --group are given both"),
+        (
+            ("reset-offsets", "--group", "a", "--group", "b", "--all-topics", "--to-latest"),
+            "--group is given for `a` and `b`: give one group at a time",
+        ),
+        (("delete-offsets", "--group", "a", "--group", "b", "--topic", "t"), "--group is given for `a` and `b`"),
         (("remove-member", "g"), "give --member or --instance, one of them"),
         (("remove-member", "g", "--member", "m", "--instance", "i"), "give --member or --instance, one of them"),
         (("delete-offsets", "g", "--topic", "t", "--all-topics"), "--topic and --all-topics contradict each other"),
@@ -69,11 +74,17 @@ def test_options_that_contradict_each_other_are_refused_before_a_broker_is_asked
     assert says in told["message"]
 
 
+def test_a_topic_that_is_named_twice_has_the_partitions_of_both() -> None:
+    assert chosen(["t:1", "u:0", "t:0,1"]) == {"t": {0, 1}, "u": {0}}
+    assert chosen(["t:1", "t"]) == chosen(["t", "t:1"]) == {"t": None}
+
+
 WRONG_VALUES = pytest.mark.parametrize(
     ("option", "value"),
     [
         ("--to-offset", "-1"),
         ("--to-offset", "first"),
+        ("--to-offset", "99999999999999999999"),
         ("--shift-by", "1.5"),
         ("--to-datetime", "yesterday"),
         ("--by-duration", "1h"),
@@ -137,7 +148,8 @@ def test_a_file_that_cannot_be_read_is_refused_before_a_broker_is_asked(
         (
             "--bootstrap-server",
             "there is no option --bootstrap-server here: write it behind the command, as in `rota groups COMMAND "
-            "--bootstrap-server`",
+            "--bootstrap-server`; COMMAND is list, describe, reset-offsets, delete, delete-offsets, "
+            "remove-member or watch",
         ),
         ("--none-such", "there is no option --none-such; `rota groups -h` lists what there is"),
     ],

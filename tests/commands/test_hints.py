@@ -47,6 +47,10 @@ def test_a_misspelling_or_a_beginning_is_answered_with_the_name(words: str, hint
         ("stop", "no such command `stop`: Ctrl-C or SIGTERM ends `rota serve`"),
         ("kafka-consumer-groups.sh", "no such command `kafka-consumer-groups.sh`: `rota groups` has the commands of"),
         ("serve --partitions 3", "there is no option --partitions: give --set num.partitions=N"),
+        (
+            "serve --topic orders:4",
+            "there is no option --topic: create topics with any Kafka client; docs/operating.md has an example",
+        ),
         ("why --group billing", "there is no option --group: give the value by itself, as in `rota why GROUP`"),
     ],
 )

@@ -20,6 +20,7 @@ OF_ROTA = [
     "rota.exits",
     "rota.faults",
     "rota.health",
+    "rota.messages",
     "rota.server",
     "rota.server_arguments",
     "rota.trace",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.addresses import split
 from rota.audit import session
 from rota.audit.hadoop import is_url
 from rota.audit.stores import Format, StoreError, check_packages, settings_of
@@ -29,6 +31,7 @@ SECRET = re.compile(
 )
 SECRETS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, fs.s3a.aws.credentials.provider, or HADOOP_CONF_DIR"
 TASKS_LOOKED_AT = 100
+CONNECT_TIMEOUT_S = 10.0
 MISSING = re.compile(r"No module named '([\w.]+)'")
 VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\].*")
 CAUSE = re.compile(r"^\s*(?:Caused by: |: )?([\w.]+(?:Error|Exception): .+)$", re.MULTILINE)
@@ -47,6 +50,8 @@ class Where(NamedTuple):
     @contextmanager
     def started(self, records: int, verbose: bool) -> Iterator[SparkSession]:
         """A session. Ends the command with what to do if Spark does not start or a task fails."""
+        if (cause := _unreachable(self.master or "")) is not None:
+            fail(UNREACHABLE, f"--master is `{self.master}`: {cause}")
         is_up, lost = False, ""
         try:
             with session.started(self.master, records, is_quiet=not verbose, settings=self.settings) as spark:
@@ -96,6 +101,29 @@ class Where(NamedTuple):
         if (versions := VERSIONS.search(said)) is not None:
             return MISUSED, f"the Python of {where} is another one than here: {versions[0][26:]}; {ARCHIVE}"
         return (MISUSED, f"Spark: {where}: {cause}; --verbose shows more") if is_of_spark else None
+
+
+def _unreachable(master: str) -> str | None:
+    """Why none of the masters in spark://HOST:PORT,HOST:PORT can be reached, which Spark says after a minute; None: one
+    can be, or Spark has to say what is wrong.
+    """
+    scheme, _, hosts = master.partition("://")
+    if scheme != "spark":
+        return None
+    causes = []
+    for address in hosts.split(","):
+        host, port = split(address)
+        if not port.isdigit():
+            return None
+        try:
+            socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            causes.append(f"cannot connect to {address}: {error.strerror or error}")
+        except (OverflowError, UnicodeError):
+            return None
+        else:
+            return None
+    return ", ".join(causes)
 
 
 def _lost(spark: SparkSession) -> str:

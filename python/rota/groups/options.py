@@ -29,7 +29,7 @@ OptionGroups = Annotated[list[str] | None, typer.Option("--group", metavar="GROU
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups.")]
 Regex = Annotated[str | None, typer.Option(metavar="REGEX", help="Only groups whose id matches REGEX.")]
 OneGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
-OptionOneGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="A group id, as an option.")]
+OptionOneGroup = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group id, as an option.")]
 Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="TOPIC[:N,N]", help="A topic, or some of its partitions; repeatable."),
@@ -131,11 +131,16 @@ def again(bootstrap_server: str | None, command_config: Path | None, properties:
     return "".join(f" {option}" for option in options)
 
 
-def one_group(argument: str | None, option: str | None) -> str:
+def one_group(argument: str | None, option: list[str] | None) -> str:
     """The group that a command is about."""
-    if (argument is None) == (option is None):
-        raise misused("give one group" if argument is None else "GROUP and --group are given both: give one of them")
-    return argument or option or ""
+    named = list(dict.fromkeys(option or []))
+    if argument is not None and named:
+        raise misused("GROUP and --group are given both: give one of them")
+    if len(named) > 1:
+        raise misused(f"--group is given for {' and '.join(f'`{name}`' for name in named)}: give one group at a time")
+    if argument is None and not named:
+        raise misused("give one group")
+    return argument if argument is not None else named[0]
 
 
 def selection(

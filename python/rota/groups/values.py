@@ -82,18 +82,20 @@ def ago_ms(text: str) -> int:
 def whole(option: str, text: str, lowest: int) -> int:
     """The number that an option was given."""
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not lowest <= int(text) <= INT64_MAX:
-        raise misused(f"{option} is `{text}`: give a whole number" + (", 0 or more" if lowest == 0 else ""))
+        raise misused(f"{option} is `{text}`: give a whole number from {lowest} to {INT64_MAX}")
     return int(text)
 
 
 def chosen(wanted: Iterable[str]) -> dict[str, set[int] | None]:
-    """`--topic orders` and `--topic orders:0,2` as the partitions of each topic; None is all of them."""
+    """`--topic orders` and `--topic orders:0,2` as the partitions of each topic; None is all of them. A topic that is
+    named more than once has the partitions of each, as in Kafka's tool.
+    """
     found: dict[str, set[int] | None] = {}
     for text in wanted:
         topic, colon, indexes = text.partition(":")
         if not topic or (colon and not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", indexes)):
             raise misused(f"--topic is `{text}`: give TOPIC or TOPIC:PARTITION,PARTITION")
-        if topic in found:
-            raise misused(f"--topic `{topic}` is given twice")
-        found[topic] = {int(index) for index in indexes.split(",")} if colon else None
+        some = {int(index) for index in indexes.split(",")} if colon else None
+        before = found.get(topic, set())
+        found[topic] = None if some is None or before is None else before | some
     return found

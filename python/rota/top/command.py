@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +26,10 @@ from rota.why.command import (
 )
 from rota.why.ending import end
 
-ROWS_WITHOUT_TERMINAL = 10_000
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ROWS_WITHOUT_TERMINAL = WIDTH_OF_FILES = 10_000
 ROWS_BESIDE = 4
 """Lines that are no group: totals, an empty one, the heads, what is left out."""
 
@@ -73,14 +77,13 @@ def top(
     except HttpError as error:
         end(error.exit_code, error.name, str(error), as_json=as_json)
     console = Console(highlight=False)
-    # A dumb terminal, such as that of Emacs, has no screen to draw on.
-    draws = console.is_terminal and not console.is_dumb_terminal
+    draws, fits_width = _seen_on(console)
     looks = 1 if count is None and not (as_json or draws) else count
 
     def screen(fault: str | None = None) -> Any:
         rows = console.height - ROWS_BESIDE if draws and looks != 1 else ROWS_WITHOUT_TERMINAL
         wanted = view.ordered(groups, match, only_waiting=only_waiting)
-        return view.drawn(groups, wanted, server.address, max(rows, 1), fault, match)
+        return view.drawn(groups, wanted, server.address, max(rows, 1), fault, match, fits_width=fits_width)
 
     def look() -> None:
         if as_json:
@@ -106,6 +109,16 @@ def top(
                     live.update(screen(), refresh=True)
                 except HttpError as error:
                     live.update(screen(str(error)), refresh=True)
+
+
+def _seen_on(console: Console) -> tuple[bool, bool]:
+    """Whether there is a screen to draw on, and a width to fit. A dumb terminal, such as that of Emacs, has no screen.
+    A file or a pipe has no width, unless COLUMNS says one: nothing is cut there.
+    """
+    fits_width = console.is_terminal or "COLUMNS" in os.environ
+    if not fits_width:
+        console.width = WIDTH_OF_FILES
+    return console.is_terminal and not console.is_dumb_terminal, fits_width
 
 
 def _again(interval_s: float, looks: int | None) -> Iterator[None]:

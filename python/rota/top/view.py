@@ -47,9 +47,18 @@ def ordered(groups: Groups, match: str, *, only_waiting: bool) -> Groups:
 
 
 def drawn(
-    groups: Groups, wanted: Groups, address: str, rows: int, fault: str | None = None, match: str = ""
+    groups: Groups,
+    wanted: Groups,
+    address: str,
+    rows: int,
+    fault: str | None = None,
+    match: str = "",
+    *,
+    fits_width: bool = True,
 ) -> RenderableType:
-    """The screen: totals, and as many groups as there are rows for. `match`: what their ids have to contain."""
+    """The screen: totals, and as many groups as there are rows for. `match`: what their ids have to contain. Without
+    `fits_width` columns are as wide as what is in them.
+    """
     states: dict[str, int] = {}
     for group in groups:
         states[group["state"]] = states.get(group["state"], 0) + 1
@@ -60,9 +69,9 @@ def drawn(
         head = Text(words.printable(fault), style="bold red")
     if match and not any(match in group["group_id"] for group in groups):
         return Group(head, Text(), Text(f"none of the {words.counted(len(groups), 'group')} matches {match}"))
-    table = Table(expand=True, box=None, pad_edge=False, header_style="bold")
+    table = Table(expand=fits_width, box=None, pad_edge=False, header_style="bold")
     for name, wide in COLUMNS:
-        table.add_column(name, ratio=wide, no_wrap=True, overflow="ellipsis")
+        table.add_column(name, ratio=wide if fits_width else None, no_wrap=True, overflow="ellipsis")
     for group in wanted[:rows]:
         table.add_row(
             Text(words.printable(group["group_id"])),
