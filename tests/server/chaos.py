@@ -26,7 +26,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from harness import small_disk
+from harness import etcd_members, small_disk
 from harness.postgres import Postgres
 from rota import RotaError
 from rota.cluster.looking import image, members
@@ -44,8 +44,9 @@ ERA = 10
 PROBE_WITHIN_S = 0.3
 FILL_BYTES = 1 << 20
 FILLS_MAX = 200
-EXTENDS, PANIC = "could not extend file", "PANIC:  could not write to file"
-"""What PostgreSQL says of a full disk."""
+NO_ROOM = ("could not extend file", "could not write init file")
+PANIC = "PANIC:  could not write to file"
+"""What PostgreSQL says of a full disk: to an append or, after a crash, to each new connection; of its log."""
 
 
 @dataclass
@@ -197,7 +198,12 @@ def full_tables(scene: Scene) -> None:
     assert disk is not None
     disk.fill()
     # A page that is freed serves the next append: commits need not wait all the time.
-    eventually(lambda: EXTENDS in primary.said()[before:], READY_WITHIN_S, "a table finds no room", primary.said)
+
+    def finds_no_room() -> bool:
+        said = primary.said()[before:]
+        return any(each in said for each in NO_ROOM)
+
+    eventually(finds_no_room, READY_WITHIN_S, "PostgreSQL finds no room", primary.said)
     time.sleep(TTL_S * scene.chance.choice([0.5, 2, 3]))
     disk.empty()
 
@@ -432,6 +438,12 @@ def kinds_of(faults: Mapping[str, Fault], chance: random.Random) -> Iterator[str
         chance.shuffle(deck)
 
 
+def _violations(scene: Scene) -> list[str]:
+    """What must not be, of the engine, too."""
+    found = scene.history.violations() + scene.fleet.stopped() + scene.found
+    return found + etcd_members.differing(scene.fleet.addresses_of_etcd())
+
+
 def play(
     fleet: Fleet,
     faults: Mapping[str, Fault],
@@ -457,14 +469,14 @@ def play(
                 faults[name](scene)
                 took = await_answers(scene, f"after {name}")
                 result.struck.append((name, took))
-                result.violations = scene.history.violations() + fleet.stopped() + scene.found
+                result.violations = _violations(scene)
                 done = result.acknowledged + scene.history.acknowledged()
                 tell(f"{len(result.struck)} faults, {done} commits: {name}, all groups answer after {took:.1f} s")
                 if result.violations:
                     break
         if not result.violations:
             cluster.read_all(fleet, scene.history, groups)
-            result.violations = scene.history.violations() + fleet.stopped() + scene.found
+            result.violations = _violations(scene)
         result.add(scene.history)
         if result.violations or len(result.struck) >= count:
             result.seconds = time.monotonic() - began
