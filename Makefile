@@ -85,7 +85,7 @@ lint-python: develop ## ruff, mypy --strict, and the stub against the built modu
 lint-rust: ## rustfmt and clippy, warnings are errors
 	cargo fmt --all --check
 	PYO3_BUILD_EXTENSION_MODULE=1 $(PYO3_CONFIG:%=PYO3_CONFIG_FILE="%") \
-		cargo clippy --quiet --workspace --all-targets -- -D warnings
+		cargo clippy --quiet --workspace --all-targets $(CLIPPY_ARGS) -- -D warnings
 
 format: develop ## let ruff and rustfmt rewrite what they can
 	$(BIN)/ruff check --fix .
@@ -102,6 +102,7 @@ long: develop ## what `make test` samples, in full: planted bugs of specificatio
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
 	ROTA_DAMAGE=many ROTA_HISTORIES=2000 cargo test --quiet -p rota-core --test damaged_snapshots --test wheel
 	ROTA_WALKS=1000 cargo test --quiet --profile long -p rota-sim --test consumers
+	ROTA_SEEDS=500 cargo test --quiet -p rota-sim --test simulate
 	PLANTED_ALL=1 MUTANTS_EVERY=1 DIFFERENTIAL_EXAMPLES=1600 DIFFERENTIAL_RUNS=4000 CONVERSION_RUNS=3600 \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m '' tests/checks
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --ignore tests/checks --ignore tests/audit/test_lakes.py
@@ -172,7 +173,7 @@ wheel: venv ## sdist and wheel (release build) into dist/
 	$(BIN)/python scripts/release compress dist/*.whl
 
 check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
-	PYTHON=$(PYTHON) scripts/check-wheel dist
+	PYTHON=$(PYTHON) CHECKED_BY=$(CHECKED_BY) scripts/check-wheel dist
 
 first-test: ## time the way from an empty environment to a first green test with dist/*.whl
 	$(PYTHON) scripts/first-test dist

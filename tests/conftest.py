@@ -28,9 +28,11 @@ LEFT = "processes_left"
 TESTS = Path(__file__).parent
 # Tests of all other folders wait for other programs in real time, which a busy machine can starve. In CI each has
 # one second try, on record; more second tries than this fail the run. A machine that stands still for some seconds
-# starves a test of each of the four workers at once: one such moment must not fail the run, two do.
+# starves a test of each worker at once: one such moment must not fail the run, two do.
 ALONE = {"assign", "checks", "coordinator", "protocol", "wire"}
 SECOND_TRIES_MAX = 6
+# In CI one worker runs what keeps a core busy, and the others what mostly waits.
+CALCULATES = "checks"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,10 +54,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("CI"):
         for item in items:
             # Files outside of this tree are those of tests of pytest itself.
-            if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] not in ALONE:
+            folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+            if folder and folder not in ALONE:
                 item.add_marker(pytest.mark.flaky(reruns=1))
-    # One worker runs all tests of a group. A long group that begins last would keep one core busy, and the others not.
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+            if folder == CALCULATES and item.get_closest_marker("xdist_group") is None:
+                item.add_marker(pytest.mark.xdist_group(CALCULATES))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """One worker runs all tests of a group. A long group that begins last would keep one core busy, and the others not.
+    What only calculates comes behind the other groups, beside tests that wait.
+    """
+    group = item.get_closest_marker("xdist_group")
+    if group is None:
+        return 2
+    return 1 if CALCULATES in group.args else 0
 
 
 @pytest.fixture(autouse=True)
