@@ -47,7 +47,8 @@ WORKERS = 8
 #: of a batch: its offset and its length come first, and the length counts what follows it
 BATCH_HEAD = 12
 OFFSET_KINDS, CLASSIC_GROUP, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = (0, 1), 2, 5, 6, 7, 8, 16
-IMMEDIATE = "settings consumer.assignment.interval.ms=0"
+INTERVAL = "consumer.assignment.interval.ms"
+IMMEDIATE = f"settings {INTERVAL}=0"
 BEGIN = ("topics foo:6 bar:3 one:1", IMMEDIATE)
 #: Kafka's coordinator learns of a topic's change a moment after those who ask for metadata.
 LATER = "+1s"
@@ -111,6 +112,11 @@ def sessions() -> dict[str, tuple[Broker, Session]]:
     for each in conversion.conversions():
         found.append((((POLICY, each.policy), *each.limits), Session(each.name, each.steps)))
     return {each.name: (broker, each) for broker, each in found if each.name not in EXPLAINED}
+
+
+def waits_for_interval(session: Session) -> bool:
+    """Whether time between two of its steps can make the next target due, in a second by default."""
+    return not any(INTERVAL in step for step in session.steps)
 
 
 def brokers() -> dict[Broker, dict[str, Session]]:
@@ -332,9 +338,23 @@ class PatientWire(ChangingWire):
         return super().topics_changed(topics, now_ms)
 
 
-def play(address: Address, prefix: str, session: Session, segment: Segment) -> Played:
-    """One session, on a group whose name begins with the prefix."""
-    subject = PatientWire(address, prefix)
+class TimedWire(PatientWire):
+    """A server whose time is a test's, so that no pause of the machine passes for time between two steps."""
+
+    def __init__(self, address: Address, prefix: str, clock: rota.VirtualClock) -> None:
+        super().__init__(address, prefix)
+        self.clock = clock
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        """No request of the newer protocol waits: there is nothing to collect."""
+        span_ms, self.now_ms = now_ms - self.now_ms, now_ms
+        self.clock.advance(span_ms)
+        return []
+
+
+def play(subject: PatientWire, session: Session, segment: Segment) -> Played:
+    """One session, on a group whose name begins with the subject's prefix."""
+    prefix = subject.prefix
     player = Player(subject, loading=False)
     player.cast.any_ids = True
     told = Played(names=player.cast.names)
@@ -356,7 +376,7 @@ def play_all(address: Address, data: Path, wanted: Mapping[str, Session]) -> dic
     set_up(address, by_prefix)
 
     def one(prefix: str) -> Played:
-        return play(address, prefix, by_prefix[prefix], Segment(data / SEGMENT))
+        return play(PatientWire(address, prefix), by_prefix[prefix], Segment(data / SEGMENT))
 
     with ThreadPoolExecutor(WORKERS) as workers:
         return dict(zip(wanted, workers.map(one, by_prefix), strict=True))
@@ -447,8 +467,14 @@ def on_rota(data: Path, topics: Mapping[str, uuid.UUID]) -> dict[str, Played]:
     make_directory(data, topics)
     told: dict[str, Played] = {}
     for broker, wanted in brokers().items():
+        timed = {name: session for name, session in wanted.items() if waits_for_interval(session)}
         with rota.Server(settings=SETTINGS | dict(broker), data=data) as server:
-            told |= play_all((server.host, server.port), data, wanted)
+            told |= play_all((server.host, server.port), data, {n: s for n, s in wanted.items() if n not in timed})
+        clock = rota.VirtualClock()
+        with rota.Server(settings=SETTINGS | dict(broker), data=data, clock=clock) as server:
+            for name, session in timed.items():
+                subject = TimedWire((server.host, server.port), f"{name}:", clock)
+                told[name] = play(subject, session, Segment(data / SEGMENT))
     return told
 
 
