@@ -67,7 +67,7 @@ class Cluster(NamedTuple):
     reason: str | None
     #: What operators have to know of the engine although it answers, such as that a failover may lose commits.
     warning: str | None
-    #: Whether the server answers for groups.
+    #: Whether the server answers for groups and knows what topics there are.
     is_ready: bool
     cluster_id: str | None
     ttl_ms: int | None

@@ -217,7 +217,7 @@ fn standing(table: &ClusterTable) -> (&'static str, Option<&str>) {
 }
 
 /// Returns the cluster as a server sees it.
-pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py, PyDict>> {
+pub fn described<'py>(py: Python<'py>, cluster: &Cluster, is_ready: bool) -> PyResult<Bound<'py, PyDict>> {
     let table = cluster.table();
     let shown = PyDict::new(py);
     let (standing, reason) = standing(&table);
@@ -226,7 +226,7 @@ pub fn described<'py>(py: Python<'py>, cluster: &Cluster) -> PyResult<Bound<'py,
     shown.set_item("standing", standing)?;
     shown.set_item("reason", reason.or(table.trouble.as_deref()))?;
     shown.set_item("warning", table.warning.as_deref())?;
-    shown.set_item("is_ready", cluster.is_ready())?;
+    shown.set_item("is_ready", is_ready)?;
     shown.set_item("cluster_id", table.settings.as_ref().map(|settings| settings.id.clone()))?;
     shown.set_item("ttl_ms", table.settings.as_ref().map(|settings| settings.ttl_ms))?;
     let node = |row: &NodeRow| {

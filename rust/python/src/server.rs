@@ -96,7 +96,8 @@ impl Server {
 
     /// Returns the cluster as this server sees it; `None`: the server is alone.
     fn cluster<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.own()?.cluster().map(|cluster| cluster::described(py, cluster)).transpose()
+        let server = self.own()?;
+        server.cluster().map(|cluster| cluster::described(py, cluster, server.is_ready())).transpose()
     }
 
     /// Returns the counts of the server's work with its engine; `None`: the server is alone.

@@ -253,6 +253,11 @@ impl Server {
         self.shared.cluster()
     }
 
+    /// Whether this server answers for groups and knows what topics there are. Only a server of a cluster may not yet.
+    pub fn is_ready(&self) -> bool {
+        self.shared.is_ready()
+    }
+
     /// Stops the server without giving its partitions up, as a killed process.
     pub fn kill(&self, timeout: Duration) -> Result<(), ServerError> {
         if let Some(cluster) = self.shared.cluster() {
