@@ -28,6 +28,8 @@ GROUP = "shipping"
 TOKEN = "let me in"  # noqa: S105 - not a secret
 SETTINGS = {"group.initial.rebalance.delay.ms": 0}
 DOCUMENT = openapi.document()
+OFFSETS_WANTED = "a list of objects with topic, partition, offset"
+HEADERS_WANTED = "a list of lists of objects with name, value, or null"
 
 
 class Asking:
@@ -138,6 +140,45 @@ def test_messages_go_in_and_come_out_as_text_and_as_bytes(ask: Asking) -> None:
     assert ask("messages", topic="orders", encoding="base64")["messages"][0]["value"] == bytes_
     assert ask("messages", 409, topic="orders")["message"].endswith("ask with encoding=base64")
     assert ask("produce", 400, topic="orders", values=["?"], encoding="base64")["field"] == "values"
+
+
+def test_messages_have_headers(ask: Asking) -> None:
+    ask("create_topic", topic="orders")
+    traced = [{"name": "trace-id", "value": "7"}, {"name": "trace-id", "value": None}]
+    ask("produce", topic="orders", values=["one", "two"], headers=[traced, []])
+    assert [row["headers"] for row in ask("messages", topic="orders")["messages"]] == [traced, []]
+    as_bytes = [{"name": "raw", "value": base64.b64encode(b"\xff").decode()}]
+    ask("produce", topic="orders", values=[""], headers=[as_bytes], encoding="base64")
+    assert ask("messages", topic="orders", encoding="base64")["messages"][2]["headers"] == as_bytes
+    assert ask("messages", 409, topic="orders")["message"].endswith("ask with encoding=base64")
+    assert ask("produce", 400, topic="orders", values=["three"], headers=[])["field"] == "headers"
+
+
+def test_topics_are_listed_and_deleted(ask: Asking) -> None:
+    ask("create_topic", topic="orders", partitions=3)
+    ask("create_topic", topic="bills")
+    orders, bills = {"topic": "orders", "partitions": 3}, {"topic": "bills", "partitions": 1}
+    assert ask("topics")["topics"] == [bills, orders]
+    ask("delete_topic", topic="orders")
+    assert ask("topics")["topics"] == [bills]
+    assert ask("delete_topic", 404, topic="orders")["error"] == "NoSuchTopic"
+
+
+def test_offsets_are_committed_for_a_group_without_members(ask: Asking) -> None:
+    ask("create_topic", topic="orders", partitions=2)
+    offsets = [{"topic": "orders", "partition": 0, "offset": 7}, {"topic": "orders", "partition": 1, "offset": 0}]
+    ask("commit", group="billing", offsets=offsets)
+    assert ask("committed", group="billing") == {"offsets": offsets}
+    twice = ask("commit", 400, group="billing", offsets=[offsets[0], offsets[0]])
+    assert (twice["field"], twice["expected"]) == ("offsets", "one offset for each partition")
+    missing = [{"topic": "order", "partition": 0, "offset": 7}]
+    assert ask("commit", 404, group="billing", offsets=missing)["error"] == "NoSuchTopic"
+
+
+def test_offsets_of_a_group_with_members_are_its_members(ask: Asking, member: str) -> None:
+    assert member
+    offsets = [{"topic": "orders", "partition": 0, "offset": 7}]
+    assert ask("commit", 409, group=GROUP, offsets=offsets)["error"] == "Refused"
 
 
 def test_a_group_is_looked_at(ask: Asking, member: str) -> None:
@@ -269,6 +310,10 @@ def test_what_does_not_exist_is_not_found(
         ("inject_error", {"api": "Heartbeat", "error": "NOT_COORDINATER"}, "error", None),
         ("messages", {"topic": "orders", "encoding": "latin-1"}, "encoding", '"utf-8" or "base64"'),
         ("messages", {}, "topic", "a non-empty string"),
+        ("commit", {"group": "g"}, "offsets", OFFSETS_WANTED),
+        ("commit", {"group": "g", "offsets": [{"topic": "t"}]}, "offsets", OFFSETS_WANTED),
+        ("commit", {"group": "g", "offsets": {"t": 1}}, "offsets", OFFSETS_WANTED),
+        ("produce", {"topic": "t", "values": [], "headers": [{"a": "b"}]}, "headers", HEADERS_WANTED),
     ],
 )
 def test_a_bad_value_is_named_with_what_was_expected(

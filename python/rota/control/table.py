@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.control.values import (
     COUNT,
+    NEW_OFFSET,
     OFFSET,
     POSITIVE,
     TEXT,
@@ -73,9 +74,10 @@ ANY_API = Param("api", optional(TEXT), "The Kafka name of an API, such as `Offse
 ENCODING = Param(
     "encoding",
     one_of("utf-8", "base64"),
-    "How keys and values are written: as text, or their bytes in base64.",
+    "How keys, values and values of headers are written: as text, or their bytes in base64.",
     "utf-8",
 )
+HEADERS = listed(shaped(name={"type": "string"}, value=TEXT_OR_NULL))
 ID = {"id": described(COUNT, "Ends the control, with `end`.")}
 
 
@@ -105,13 +107,17 @@ def produce(
     topic: str,
     values: list[str | None],
     keys: list[str | None] | None,
+    headers: list[list[Json]] | None,
     partition: int,
     encoding: str,
 ) -> Json:
     """Append messages."""
     written = [_bytes("values", value, encoding) for value in values]
     named = None if keys is None else [_bytes("keys", key, encoding) for key in keys]
-    return {"offsets": subject.server.produce(topic, written, keys=named, partition=partition)}
+    headed = None
+    if headers is not None:
+        headed = [[(one["name"], _bytes("headers", one["value"], encoding)) for one in each] for each in headers]
+    return {"offsets": subject.server.produce(topic, written, keys=named, headers=headed, partition=partition)}
 
 
 def messages(subject: Controlled, topic: str, encoding: str) -> Json:
@@ -124,6 +130,7 @@ def messages(subject: Controlled, topic: str, encoding: str) -> Json:
                 "timestamp_ms": message.timestamp_ms,
                 "key": _text(message.key, encoding),
                 "value": _text(message.value, encoding),
+                "headers": [{"name": name, "value": _text(value, encoding)} for name, value in message.headers],
             }
             for message in subject.server.messages(topic)
         ]
@@ -134,6 +141,14 @@ def committed(subject: Controlled, group: str) -> Json:
     """The committed offsets of a group."""
     offsets = sorted(subject.server.committed(group).items())
     return {"offsets": [{"topic": topic, "partition": at, "offset": offset} for (topic, at), offset in offsets]}
+
+
+def commit(subject: Controlled, group: str, offsets: list[Json]) -> None:
+    """Commit offsets of a group without members."""
+    given = {(one["topic"], one["partition"]): one["offset"] for one in offsets}
+    if len(given) < len(offsets):
+        raise ValueError("offsets has a partition twice: give one offset for each partition")
+    subject.server.commit(group, given)
 
 
 def transactions(subject: Controlled) -> Json:
@@ -266,6 +281,22 @@ TABLE: tuple[Control, ...] = (
         lambda s, topic, count: {"partitions": s.server.add_partitions(topic, count)},
     ),
     Control(
+        "topics",
+        GET,
+        "The topics, without `__consumer_offsets`.",
+        (),
+        {"topics": listed(shaped(topic=TEXT, partitions=described(POSITIVE, "How many the topic has.")))},
+        lambda s: {"topics": [{"topic": name, "partitions": count} for name, count in s.server.topics().items()]},
+    ),
+    Control(
+        "delete_topic",
+        POST,
+        "Delete a topic with its messages and committed offsets.",
+        (TOPIC,),
+        {},
+        lambda s, topic: s.server.delete_topic(topic),
+    ),
+    Control(
         "produce",
         POST,
         "Append messages to one partition of a topic.",
@@ -273,6 +304,7 @@ TABLE: tuple[Control, ...] = (
             TOPIC,
             Param("values", TEXTS_OR_NULLS, "One message each; null is a null value."),
             Param("keys", optional(TEXTS_OR_NULLS), "A key for each value; without it all keys are null.", None),
+            Param("headers", optional(listed(HEADERS)), "The headers of each value; without it there are none.", None),
             Param("partition", COUNT, "The partition.", 0),
             ENCODING,
         ),
@@ -292,6 +324,7 @@ TABLE: tuple[Control, ...] = (
                     timestamp_ms=described({"type": "integer"}, "Milliseconds since the Unix epoch."),
                     key=TEXT_OR_NULL,
                     value=TEXT_OR_NULL,
+                    headers=HEADERS,
                 )
             ),
         },
@@ -317,6 +350,17 @@ TABLE: tuple[Control, ...] = (
             "offsets": listed(shaped(topic=TEXT, partition=COUNT, offset=OFFSET)),
         },
         committed,
+    ),
+    Control(
+        "commit",
+        POST,
+        "Commit offsets of a group without members, as an admin client does. A group that does not exist is created.",
+        (
+            GROUP,
+            Param("offsets", listed(shaped(topic=TEXT, partition=COUNT, offset=NEW_OFFSET)), "One for each partition."),
+        ),
+        {},
+        commit,
     ),
     Control(
         "wait_until_stable",

@@ -21,6 +21,7 @@ COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 POSITIVE: Json = {"type": "integer", "minimum": 1, "maximum": INT32_MAX}
 TIME_MS: Json = {"type": "integer", "minimum": 0, "maximum": 2**53}
 OFFSET: Json = {"type": "integer", "minimum": -1}
+NEW_OFFSET: Json = {"type": "integer", "minimum": 0, "maximum": 2**53}
 TRUTH: Json = {"type": "boolean"}
 
 
@@ -110,6 +111,7 @@ IS_OF_TYPE: dict[str, Callable[[object], bool]] = {
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "boolean": lambda value: isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
 
@@ -134,6 +136,9 @@ def fits(value: Any, schema: Json) -> bool:
         return value in schema["enum"]
     if isinstance(value, list):
         return all(fits(item, schema["items"]) for item in value)
+    if isinstance(value, dict):
+        fields = schema["properties"]
+        return value.keys() == fields.keys() and all(fits(value[name], fields[name]) for name in fields)
     if isinstance(value, str):
         return len(value) >= int(schema.get("minLength", 0))
     return isinstance(value, bool) or schema.get("minimum", value) <= value <= schema.get("maximum", value)
@@ -152,7 +157,13 @@ def _of_type(name: str, schema: Json) -> str:
         highest = f" to {schema['maximum']}" if "maximum" in schema else " on"
         return f"a whole number from {schema['minimum']}{highest}"
     if name == "array":
-        return f"a list of {PLURALS[tuple(types_of(schema['items']))]}"
+        return f"a list of {_plural(schema['items'])}"
     if name == "string":
         return "a non-empty string" if schema.get("minLength") else "a string"
     return "true or false" if name == "boolean" else name
+
+
+def _plural(schema: Json) -> str:
+    if schema["type"] == "object":
+        return f"objects with {', '.join(schema['properties'])}"
+    return f"lists of {_plural(schema['items'])}" if schema["type"] == "array" else PLURALS[tuple(types_of(schema))]
