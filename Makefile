@@ -10,8 +10,6 @@ BIN := $(VENV)/bin
 # How many pytest workers. The client tests mostly wait for sessions to expire: more than one per core is right.
 WORKERS ?= 4
 PYTEST_ARGS ?=
-# Of cargo test, such as --no-run.
-TEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
@@ -105,7 +103,7 @@ check: venv ## check what changed since main: linters, unit tests of changed cra
 	VENV=$(VENV) $(PYTHON) scripts/check --since $(CHECK_SINCE)
 
 test-rust: ## the Rust tests; there are none in documentation, and clippy builds the examples
-	cargo test --quiet --workspace --tests $(TEST_ARGS)
+	cargo test --quiet --workspace --tests
 
 long: develop ## what `make test` samples, in full: planted bugs of specifications and engines, mutants, walks, tables (an hour or two)
 	ROTA_WALKS=600 cargo test --quiet --release -p rota-core --test random_walk
