@@ -56,8 +56,8 @@ fn refusal(context: &mut Context<'_>, election_type: i8) -> Option<Answer> {
         let message = format!("Unknown election type {election_type}");
         return Some((ErrorCode::InvalidRequest.code(), StrBytes::from_string(message)));
     }
-    let message = StrBytes::from_static_str("this server has not joined the cluster yet");
-    (!context.node.topics().is_known()).then_some((ErrorCode::NotController.code(), message))
+    let unknown = context.node.topics().check_known().err()?;
+    Some((unknown.code.code(), StrBytes::from_string(unknown.message)))
 }
 
 /// Answers partitions of a topic that has `count`; `None`: it does not exist. A name that cannot exist may be long, and is

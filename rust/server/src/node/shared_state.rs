@@ -262,8 +262,7 @@ impl SharedState {
 
     /// Whether this server answers for groups and knows what topics there are. Only a server of a cluster may not yet.
     pub fn is_ready(&self) -> bool {
-        let knows_topics = self.topics.shared().is_none_or(SharedTopics::is_known);
-        knows_topics && self.cluster.as_ref().is_none_or(|cluster| cluster.is_ready())
+        self.topics.is_known() && self.cluster.as_ref().is_none_or(|cluster| cluster.is_ready())
     }
 
     /// Sets the trace.

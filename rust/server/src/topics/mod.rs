@@ -357,11 +357,11 @@ impl Topics {
 
     /// Returns false on a node of a cluster that the engine has not answered yet: whether a topic exists is not known.
     pub fn is_known(&self) -> bool {
-        self.owner.shared().is_none_or(SharedTopics::is_known)
+        self.owner.is_known()
     }
 
     /// Refuses a change while the topics are not known. Clients ask again, also for topics that they want to delete.
-    fn check_known(&self) -> Result<(), TopicError> {
+    pub fn check_known(&self) -> Result<(), TopicError> {
         if self.is_known() {
             return Ok(());
         }

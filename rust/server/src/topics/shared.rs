@@ -86,7 +86,7 @@ impl SharedTopics {
     }
 
     /// Whether the node knows what topics there are: the engine has answered since the start.
-    pub fn is_known(&self) -> bool {
+    pub(super) fn is_known(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_known
     }
 

@@ -104,6 +104,11 @@ impl TopicTable {
         self.shared.get()
     }
 
+    /// Returns false on a node of a cluster that the engine has not answered yet: whether a topic exists is not known.
+    pub fn is_known(&self) -> bool {
+        self.shared().is_none_or(SharedTopics::is_known)
+    }
+
     /// Reads the table of a data directory. Errors: `BadData`.
     pub fn in_data_dir(
         data: &DataDir,
