@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +150,61 @@ def test_a_member_whose_certificate_is_refused_raises_it(certificate: rota.Certi
 
     with rota.Server(tls=rota.Authority().tls(client_auth="required")) as server:
         asyncio.run(tried(server))
+
+
+@contextlib.contextmanager
+def shaking_hands(context: ssl.SSLContext) -> Iterator[int]:
+    """A port whose connections have a handshake and nothing else. asyncio would not send the alert."""
+
+    class Shaking(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError), context.wrap_socket(self.request, server_side=True) as connection:
+                connection.recv(1)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Shaking) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        (
+            ssl.TLSVersion.TLSv1_2,
+            "ALERT_HANDSHAKE_FAILURE.*: if the broker wants a client's certificate, give ssl.keystore",
+        ),
+        (ssl.TLSVersion.TLSv1_3, "ALERT_.*CERTIFICATE.*: give the client's certificate, ssl.keystore.location"),
+    ],
+    ids=["TLS 1.2", "TLS 1.3"],
+)
+def test_a_member_without_a_certificate_is_refused_by_openssl(
+    version: ssl.TLSVersion, says: str, tmp_path: Path
+) -> None:
+    authority = rota.Authority()
+    issued = authority.issue("127.0.0.1")
+    (tmp_path / "broker.pem").write_text(issued.key + issued.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(tmp_path / "broker.pem")
+    context.load_verify_locations(cadata=authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def tried(port: int) -> None:
+        security = {"security.protocol": "SSL", "ssl.truststore.certificates": authority.certificate}
+        member = GroupMember(f"127.0.0.1:{port}", "g", ["orders"], security=security, close_timeout_ms=100)
+        async with member:
+            with pytest.raises(rota.MemberError, match=says) as refused:
+                async with asyncio.timeout(WITHIN_S):
+                    await assigned(member)
+            assert refused.value.kind == "Authentication"
+
+    with shaking_hands(context) as port:
+        asyncio.run(tried(port))
 
 
 def test_a_certificate_that_is_missing_is_an_error_at_once(tmp_path: Path) -> None:
