@@ -8,7 +8,6 @@ use std::{
 use kafka_protocol::{
     messages::{
         ProduceRequest, ProduceResponse,
-        produce_request::TopicProduceData,
         produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
     },
     protocol::StrBytes,
@@ -109,15 +108,15 @@ impl Topics {
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: BTreeMap::new() };
         self.create_all_on_disk(request, transaction);
-        let (mut later, mut left) = (later_mentions(request), Left::of(version));
-        for asked in &request.topic_data {
+        let (mut mentions, mut left) = (Mentions::of(request), Left::of(version));
+        for (asked_at, asked) in request.topic_data.iter().enumerate() {
             let topic_at = outcome.response.responses.len();
             let mut answer =
                 TopicProduceResponse::default().with_name(asked.name.clone()).with_topic_id(asked.topic_id);
             let found = self.asked(version >= BY_ID_SINCE, &asked.name, asked.topic_id);
             let found = found.map(|(name, _)| name.to_owned());
             for data in &asked.partition_data {
-                if is_named_later(&mut later, asked, data.index) {
+                if mentions.is_named_later(asked_at, data.index) {
                     continue;
                 }
                 let stored = match &found {
@@ -270,28 +269,40 @@ impl Topics {
 }
 
 /// Partitions by the name and id of their topic, with the number of mentions that are still to come.
-type Mentions<'r> = HashMap<(&'r str, Uuid, i32), usize>;
-
-/// Counts the mentions of each partition; empty if each is named once, as in nearly all requests.
-fn later_mentions(request: &ProduceRequest) -> Mentions<'_> {
-    let count = request.topic_data.iter().map(|asked| asked.partition_data.len()).sum::<usize>();
-    if count <= 1 {
-        return Mentions::new();
-    }
-    let mut counts = Mentions::with_capacity(count);
-    for asked in &request.topic_data {
-        for data in &asked.partition_data {
-            *counts.entry((asked.name.as_str(), asked.topic_id, data.index)).or_default() += 1;
-        }
-    }
-    if counts.len() == count { Mentions::new() } else { counts }
+#[derive(Default)]
+struct Mentions {
+    /// The first entry of the request with the same topic, by entry. A name can be as long as a request and have as many
+    /// partitions, so it is hashed once.
+    topics: Vec<usize>,
+    counts: HashMap<(usize, i32), usize>,
 }
 
-/// Counts one mention of a partition. Returns whether it comes again.
-fn is_named_later<'r>(later: &mut Mentions<'r>, asked: &'r TopicProduceData, index: i32) -> bool {
-    let Some(left) = later.get_mut(&(asked.name.as_str(), asked.topic_id, index)) else { return false };
-    *left -= 1;
-    *left > 0
+impl Mentions {
+    /// Counts the mentions of each partition; empty if each is named once, as in nearly all requests.
+    fn of(request: &ProduceRequest) -> Mentions {
+        let count = request.topic_data.iter().map(|asked| asked.partition_data.len()).sum::<usize>();
+        if count <= 1 {
+            return Mentions::default();
+        }
+        let mut first_of = HashMap::with_capacity(request.topic_data.len());
+        let named = request.topic_data.iter().map(|asked| (asked.name.as_str(), asked.topic_id));
+        let topics: Vec<usize> = named.enumerate().map(|(at, topic)| *first_of.entry(topic).or_insert(at)).collect();
+        let mut counts = HashMap::with_capacity(count);
+        for (topic, asked) in topics.iter().zip(&request.topic_data) {
+            for data in &asked.partition_data {
+                *counts.entry((*topic, data.index)).or_default() += 1;
+            }
+        }
+        if counts.len() == count { Mentions::default() } else { Mentions { topics, counts } }
+    }
+
+    /// Counts one mention of a partition, of an entry of the request. Returns whether it comes again.
+    fn is_named_later(&mut self, asked_at: usize, index: i32) -> bool {
+        let topic = self.topics.get(asked_at);
+        let Some(left) = topic.and_then(|topic| self.counts.get_mut(&(*topic, index))) else { return false };
+        *left -= 1;
+        *left > 0
+    }
 }
 
 impl Partition {
@@ -495,7 +506,10 @@ fn record_errors(records: RecordErrors) -> Vec<BatchIndexAndErrorMessage> {
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::{TopicName, produce_request::PartitionProduceData};
+    use kafka_protocol::messages::{
+        TopicName,
+        produce_request::{PartitionProduceData, TopicProduceData},
+    };
     use rota_log::BatchWriter;
 
     use super::*;
