@@ -1,9 +1,8 @@
 """What it costs that a server can be looked at: `make bench-observing`.
 
 1. Instructions of a heartbeat, with and without what is counted for metrics and remembered as causes. The server is
-   built twice, once from a copy in which the functions that count and remember do nothing, and runs under callgrind.
-   Instructions of the node's thread are counted, the kernel's not; of two runs of different length the difference is
-   taken, so that start and end do not count. It is the same on a busy machine.
+   built twice, once from a copy in which the functions that count and remember do nothing, and runs below callgrind
+   (`benches/heartbeats.py`).
 2. CPU of a heartbeat with `--http`, scraped and shown every second, beside a server without, in turns. That is time: a
    quiet machine is wanted.
 
@@ -27,6 +26,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benches.heartbeats import DEPTHS, built, of_a_heartbeat
+
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build/observing"
 COPIED = ("Cargo.toml", "Cargo.lock", "rust", "benches/rust")
@@ -39,8 +40,6 @@ SILENCED = {
     "rust/core/src/group.rs": ("rebalance_joined", "rebalance_settled"),
 }
 SHARE_MAX = 0.03
-DEPTHS = (1, 64)
-BASE, MORE = 6_400, 25_600
 
 
 def silenced(text: str, function: str) -> str:
@@ -68,35 +67,6 @@ def copied() -> Path:
         (COPY / name).write_text(text)
         shutil.copystat(ROOT / name, COPY / name)
     return COPY
-
-
-def built(workspace: Path, target: Path, into: Path) -> Path:
-    """The example of a workspace, release build. Each has a target of its own: cargo takes the one for the other."""
-    command = ["cargo", "build", "--quiet", "--release", "-p", "rota-benches", "--example", "heartbeats"]
-    subprocess.run([*command, "--target-dir", target], cwd=workspace, check=True)
-    return Path(shutil.copy2(target / "release/examples/heartbeats", into))
-
-
-def instructions(program: Path, count: int, depth: int, *more: str) -> dict[int, int]:
-    """Of each thread of a run; the first is the client's."""
-    with tempfile.TemporaryDirectory() as place:
-        options = ["--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={place}/out"]
-        subprocess.run(
-            ["valgrind", "-q", *options, program, str(count), str(depth), *more], check=True, capture_output=True
-        )
-        texts = {int(file.name.rpartition("-")[2]): file.read_text() for file in parts(place)}
-    return {thread: int(re.findall(r"(?m)^(?:totals|summary): (\d+)", text)[-1]) for thread, text in texts.items()}
-
-
-def parts(place: str) -> list[Path]:
-    """The files of the threads; one without a thread's number is of all together."""
-    return [file for file in Path(place).iterdir() if re.search(r"-\d+$", file.name)]
-
-
-def of_a_heartbeat(program: Path, depth: int, *more: str) -> float:
-    """Instructions of the node's thread: of those that are not the client's, the one that has more to do."""
-    short, long = instructions(program, BASE, depth, *more), instructions(program, BASE + MORE, depth, *more)
-    return max(long[thread] - short[thread] for thread in long if thread != 1) / MORE
 
 
 def counted() -> bool:

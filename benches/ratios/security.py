@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benches import brokers
-from benches.observing import DEPTHS, of_a_heartbeat
+from benches.heartbeats import DEPTHS, of_a_heartbeat
 from benches.ratios.row import Row, Wanted, at_least, at_most
 from benches.ratios.run import Plan, native, warmed
 from harness.brokers import free_port
