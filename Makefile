@@ -60,7 +60,7 @@ PYO3_CONFIG = $(firstword $(wildcard $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-space bench-availability chaos bench-assign bench-growth bench-churn bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check long histories bench-transactions interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory kafka-acls soak test-python profile-tests test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-cluster bench-space bench-availability chaos bench-assign bench-growth bench-churn bench-hostile bench-reads bench-nodes bench-observing compare-assignors demo docs drawings picture differential explore explore-engine explore-txn planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -289,6 +289,12 @@ bench-availability: wheel ## the table of high availability: etcd, PostgreSQL an
 	cargo build --quiet --release -p rota-etcd --example floor
 	build/bench/bin/python -m benches.high_availability $(BENCH_ARGS)
 
+bench-reads: wheel ## time fetches of offsets that wait for the engine (`--reads fenced`) beside those that do not, release build (2 min; etcd, PostgreSQL)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-benches --example commit_load
+	build/bench/bin/python -m benches.fenced_reads $(BENCH_ARGS)
+
 bench-assign: develop ## time the assignors, compared with Kafka's classes, release build (some minutes; needs a JDK and Maven)
 	$(BIN)/python -m benches.assignors $(BENCH_ARGS)
 
@@ -299,6 +305,9 @@ bench-hostile: wheel ## time a client while a hostile one runs, release build (a
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
 	build/bench/bin/python -m benches.hostile $(BENCH_ARGS)
+
+bench-nodes: ## count what a heartbeat takes with 1, 2 and 4 nodes of one process, instructions and CPU, release build (2 min; valgrind)
+	$(PYTHON) -m benches.nodes $(BENCH_ARGS)
 
 bench-observing: wheel ## count the cost of metrics and causes in instructions, and of --http in CPU, release build (valgrind)
 	$(PYTHON) -m venv build/bench

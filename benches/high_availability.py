@@ -57,6 +57,8 @@ FLOOR_FLUSHES = 800
 OUTAGE = ("outage, engine", "outage", "moved")
 PAGE = ROOT / "docs" / "generated" / "high-availability.md"
 FIGURES = PAGE.with_suffix(".json")
+VERBS = {"commits": "run", "fetches": "fetch"}
+"""What `commit_load` is asked for."""
 Figures = dict[str, list[float]]
 
 
@@ -182,11 +184,11 @@ def at_rest(groups: dict[str, list[int]], writes: Callable[[], int] | None) -> d
     return found | ({"rest, writes": (writes() - wrote) / took_s} if writes else {})
 
 
-def load(address: tuple[str, int], connections: int) -> dict[str, float]:
-    """A run of `commit_load`."""
-    words = ["run", "{}:{}".format(*address), str(connections), str(cluster.LOAD_S)]
+def load(address: tuple[str, int], connections: int, kind: str = "commits") -> dict[str, float]:
+    """A run of `commit_load`: `commits` or `fetches` a second, and milliseconds of one (`p50`, `p99`)."""
+    words = [VERBS[kind], "{}:{}".format(*address), str(connections), str(cluster.LOAD_S)]
     said = json.loads(subprocess.run([LOAD, *words], check=True, capture_output=True, text=True).stdout)
-    return {"commits": said["per_s"], "p50": said["p50_us"] / 1_000, "p99": said["p99_us"] / 1_000}
+    return {kind: said["per_s"], "p50": said["p50_us"] / 1_000, "p99": said["p99_us"] / 1_000}
 
 
 def warm(address: tuple[str, int]) -> None:

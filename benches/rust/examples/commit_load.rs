@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! commit_load run HOST:PORT CONNECTIONS SECONDS     every connection commits one offset of a group of its own
+//! commit_load fetch HOST:PORT CONNECTIONS SECONDS   every connection fetches that offset instead
 //! commit_load steady HOST:PORT CONNECTIONS KEYS RATE SECONDS   so many commits a second, of KEYS groups in turn; a line
 //!                                                             of JSON when it begins, and one for each second
 //! commit_load fill HOST:PORT GROUPS PARTITIONS      every group commits once, for all partitions
@@ -32,12 +33,32 @@ const BLOCK_BYTES: usize = 4_096;
 const READY_WITHIN: Duration = Duration::from_mins(1);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as i16).to_be_bytes());
+    out.extend(text.as_bytes());
+}
+
+/// Writes the length of a frame to its begin.
+fn whole(mut frame: Vec<u8>) -> Vec<u8> {
+    let length = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+/// An `OffsetFetch` v5 of one partition.
+fn fetch(group: &str) -> Vec<u8> {
+    let mut frame = b"\0\0\0\0\0\x09\0\x05\0\0\0\x01".to_vec();
+    text(&mut frame, "load");
+    text(&mut frame, group);
+    frame.extend(1_i32.to_be_bytes());
+    text(&mut frame, "orders");
+    frame.extend(1_i32.to_be_bytes());
+    frame.extend(0_i32.to_be_bytes());
+    whole(frame)
+}
+
 /// An `OffsetCommit` v7 without a member.
 fn commit(group: &str, partitions: i32, offset: i64) -> Vec<u8> {
-    let text = |out: &mut Vec<u8>, text: &str| {
-        out.extend((text.len() as i16).to_be_bytes());
-        out.extend(text.as_bytes());
-    };
     let mut frame = b"\0\0\0\0\0\x08\0\x07\0\0\0\x01".to_vec();
     text(&mut frame, "load");
     text(&mut frame, group);
@@ -53,12 +74,10 @@ fn commit(group: &str, partitions: i32, offset: i64) -> Vec<u8> {
         frame.extend((-1_i32).to_be_bytes());
         text(&mut frame, "");
     }
-    let length = (frame.len() - 4) as u32;
-    frame[..4].copy_from_slice(&length.to_be_bytes());
-    frame
+    whole(frame)
 }
 
-/// Sends a commit and reads its answer: the error of the last partition.
+/// Sends a request and reads its answer, which ends with the error: that of a commit's last partition, or that of a fetch.
 async fn ask(client: &mut TcpStream, frame: &[u8], answer: &mut Vec<u8>) -> Outcome<i16> {
     client.write_all(frame).await?;
     let length = client.read_u32().await? as usize;
@@ -83,14 +102,15 @@ async fn ready(address: &str, group: &str) -> Outcome<TcpStream> {
     Err(format!("`{group}` has no coordinator").into())
 }
 
-/// Microseconds of each commit of one connection until the deadline.
-async fn work(mut client: TcpStream, group: String, until: Instant) -> Outcome<Vec<u32>> {
+/// Microseconds of each request of one connection until the deadline.
+async fn work(mut client: TcpStream, group: String, is_fetch: bool, until: Instant) -> Outcome<Vec<u32>> {
+    let request = |offset| if is_fetch { fetch(&group) } else { commit(&group, 1, offset) };
     let (mut took, mut answer) = (Vec::new(), Vec::new());
     let mut began = Instant::now();
     while began < until {
-        let code = ask(&mut client, &commit(&group, 1, took.len() as i64), &mut answer).await?;
+        let code = ask(&mut client, &request(took.len() as i64), &mut answer).await?;
         if code != 0 {
-            return Err(format!("a commit of `{group}` was answered {code}").into());
+            return Err(format!("a request of `{group}` was answered {code}").into());
         }
         let now = Instant::now();
         took.push(now.duration_since(began).as_micros() as u32);
@@ -99,7 +119,7 @@ async fn work(mut client: TcpStream, group: String, until: Instant) -> Outcome<V
     Ok(took)
 }
 
-async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String> {
+async fn run(address: &str, is_fetch: bool, connections: usize, seconds: f64) -> Outcome<String> {
     let mut clients = Vec::new();
     for at in 0..connections {
         let group = format!("load-{at}");
@@ -109,7 +129,7 @@ async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String>
     let until = began + Duration::from_secs_f64(seconds);
     let mut tasks: JoinSet<Outcome<Vec<u32>>> = JoinSet::new();
     for (client, group) in clients {
-        tasks.spawn(work(client, group, until));
+        tasks.spawn(work(client, group, is_fetch, until));
     }
     let mut took = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -118,8 +138,9 @@ async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String>
     let rate = f64::from(took.len() as u32) / began.elapsed().as_secs_f64();
     took.sort_unstable();
     let quantile = |share: usize| took.get(took.len() * share / 100).copied().unwrap_or(0);
+    let name = if is_fetch { "fetches" } else { "commits" };
     Ok(format!(
-        r#"{{"commits": {}, "per_s": {rate:.1}, "p50_us": {}, "p99_us": {}}}"#,
+        r#"{{"{name}": {}, "per_s": {rate:.1}, "p50_us": {}, "p99_us": {}}}"#,
         took.len(),
         quantile(50),
         quantile(99)
@@ -239,8 +260,8 @@ fn main() -> Outcome<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let line = match words[..] {
-        ["run", address, connections, seconds] => {
-            runtime.block_on(run(address, connections.parse()?, seconds.parse()?))?
+        [kind @ ("run" | "fetch"), address, connections, seconds] => {
+            runtime.block_on(run(address, kind == "fetch", connections.parse()?, seconds.parse()?))?
         }
         ["steady", address, connections, keys, rate, seconds] => {
             let (connections, keys) = (connections.parse()?, keys.parse()?);
@@ -251,8 +272,8 @@ fn main() -> Outcome<()> {
         }
         ["floor", dir, seconds] => floor(Path::new(dir), seconds.parse()?)?,
         _ => {
-            return Err("run HOST:PORT CONNECTIONS SECONDS | steady HOST:PORT CONNECTIONS KEYS RATE SECONDS | \
-                 fill HOST:PORT GROUPS PARTITIONS | floor DIR SECONDS"
+            return Err("run HOST:PORT CONNECTIONS SECONDS | fetch HOST:PORT CONNECTIONS SECONDS | \
+                 steady HOST:PORT CONNECTIONS KEYS RATE SECONDS | fill HOST:PORT GROUPS PARTITIONS | floor DIR SECONDS"
                 .into());
         }
     };
