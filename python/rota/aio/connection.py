@@ -26,10 +26,15 @@ PATTERN_VERSION = 1
 UNSUPPORTED_VERSION = 35
 # What the settings have to be changed for, here or at the broker.
 REFUSALS = (AuthenticationError, PropertyError, ssl.SSLCertVerificationError)
-# The TLS alerts with which a broker refuses the certificate of a client, or that it has none.
-CERTIFICATE_ALERT = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|DECRYPT_ERROR)")
-# Those with which it refuses a client without a certificate in TLS 1.2, or one that has no cipher or version in common.
-HANDSHAKE_ALERT = re.compile("ALERT_(HANDSHAKE_FAILURE|PROTOCOL_VERSION|INSUFFICIENT_SECURITY)")
+# The TLS alerts with which a broker refuses a client, and what to do if that has no certificate. In TLS 1.2 a missing
+# certificate is a failure of the handshake, as is that both have no cipher in common.
+REFUSING_ALERTS = {
+    re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|DECRYPT_ERROR)"): (
+        ": give the client's certificate, ssl.keystore.location"
+    ),
+    re.compile("ALERT_HANDSHAKE_FAILURE"): ": if the broker wants a client's certificate, give ssl.keystore.location",
+    re.compile("ALERT_(PROTOCOL_VERSION|INSUFFICIENT_SECURITY)"): "",
+}
 
 
 class BrokerError(RotaError):
@@ -116,20 +121,11 @@ class Connection:
                 self._take(await self._frame(reader))
         except (OSError, EOFError, MalformedError, BrokerError, AuthenticationError, PropertyError) as error:
             reason = (error.reason if isinstance(error, ssl.SSLError) else None) or ""
-            is_alert = CERTIFICATE_ALERT.search(reason) is not None or HANDSHAKE_ALERT.search(reason) is not None
-            self._lose(f"{error}{self._hint(reason)}", is_alert or isinstance(error, REFUSALS))
+            hint = next((hint for alert, hint in REFUSING_ALERTS.items() if alert.search(reason)), None)
+            has_none = self._security is not None and self._security.certificate is None
+            self._lose(f"{error}{hint if hint and has_none else ''}", hint is not None or isinstance(error, REFUSALS))
         except Exception as error:
             self._lose_unexpectedly(error)
-
-    def _hint(self, reason: str) -> str:
-        """What to do about the alert of a broker, where it is known."""
-        if self._security is None or self._security.certificate is not None:
-            return ""
-        if CERTIFICATE_ALERT.search(reason):
-            return ": give the client's certificate, ssl.keystore.location"
-        if "HANDSHAKE_FAILURE" in reason:
-            return ": if the broker wants a client's certificate, give ssl.keystore.location"
-        return ""
 
     async def _open(self, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
