@@ -145,6 +145,14 @@ class Scene:
         self.client.first_after(time.monotonic() + BUSY_S)
         return self.fleet.servers[node_id]
 
+    def own_all(self, node_id: int) -> None:
+        """Let a server own all partitions; the others stay drained."""
+        operator = self.fleet.operator()
+        operator.undrain(node_id)
+        for other in self.fleet.servers.keys() - {node_id}:
+            operator.drain(other)
+        self.until(lambda found: found.owned()[node_id] == PARTITIONS, f"server {node_id} owns all partitions")
+
     def took_ms(self, since_s: float) -> float:
         """From an event to the next commit."""
         return (self.client.first_after(since_s) - since_s) * 1_000
@@ -310,9 +318,7 @@ def contents(scene: Scene) -> tuple[int, int]:
 
 def commits(scene: Scene, rounds: int) -> Figures:
     """See the module."""
-    for node_id in (2, 3):
-        scene.fleet.operator().drain(node_id)
-    scene.until(lambda found: found.owned()[1] == PARTITIONS, "server 1 owns all partitions")
+    scene.own_all(1)
     found: Figures = {}
     address = "{}:{}".format(*scene.fleet.addresses[0])
     for number, connections in itertools.product(range(rounds), CONNECTIONS):

@@ -17,9 +17,8 @@ import sys
 from pathlib import Path
 
 from benches import cluster
-from benches.cluster import CONNECTIONS, LOAD, Scene
-from benches.high_availability import ENGINES, Figures, PostgresFleet, add, load
-from rota.demo.fleet import PARTITIONS, Fleet
+from benches.cluster import CONNECTIONS, LOAD
+from benches.high_availability import ENGINES, Figures, add, fleet_of, load
 
 TTL_MS = 5_000
 SESSION, FENCED = "session", "fenced"
@@ -29,28 +28,18 @@ OVER = ("etcd", "postgresql")
 
 def measured(engine: str, rounds: int) -> Figures:
     """Fetches a second, and milliseconds of one (`p50`, `p99`), by kind of read and number of connections."""
-    fleet = Fleet(cluster.etcd_program(), TTL_MS) if engine == "etcd" else PostgresFleet(TTL_MS)
+    fleet = fleet_of(engine, TTL_MS)
     fleet.servers[2].command += ["--reads", FENCED]
     found: Figures = {}
     with cluster.scene_of(fleet) as scene:
         scene.client.close()
-        fleet.operator().drain(3)
         for _ in range(rounds):
             for node_id, kind in SERVERS.items():
-                own_all(scene, node_id)
+                scene.own_all(node_id)
                 for connections in (min(CONNECTIONS), max(CONNECTIONS)):
                     figures = load(fleet.addresses[node_id - 1], connections, "fetches")
                     add(found, figures, f", {kind}, {connections}")
     return found
-
-
-def own_all(scene: Scene, node_id: int) -> None:
-    """Let a server own all partitions."""
-    operator = scene.fleet.operator()
-    operator.undrain(node_id)
-    for other in SERVERS.keys() - {node_id}:
-        operator.drain(other)
-    scene.until(lambda found: found.owned()[node_id] == PARTITIONS, f"server {node_id} owns all partitions")
 
 
 def main() -> None:

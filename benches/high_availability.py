@@ -85,6 +85,11 @@ class PostgresFleet(Fleet):
         self.primary.close()
 
 
+def fleet_of(engine: str, ttl_ms: int) -> Fleet:
+    """The servers over etcd or PostgreSQL, not started."""
+    return Fleet(cluster.etcd_program(), ttl_ms) if engine == "etcd" else PostgresFleet(ttl_ms)
+
+
 class Engine(Protocol):
     """What is measured of an engine beside the servers."""
 
@@ -206,9 +211,7 @@ def add(found: Figures, figures: dict[str, float], of: str = "") -> None:
 
 def commits(scene: Scene, engine: Engine, rounds: int) -> Figures:
     """Commits of one server that owns all partitions, with the bare engine in turns."""
-    for node_id in (2, 3):
-        scene.fleet.operator().drain(node_id)
-    scene.until(lambda found: found.owned()[1] == PARTITIONS, "server 1 owns all partitions")
+    scene.own_all(1)
     found: Figures = {}
     warm(scene.fleet.addresses[0])
     for _, connections in itertools.product(range(rounds), (min(CONNECTIONS), max(CONNECTIONS))):
@@ -297,7 +300,7 @@ def measured(engine: str, ttl_ms: int, rounds: int, outage_s: float) -> tuple[st
     if engine == "kafka":
         with kafka_scene() as scene:
             return scene.version, of_kafka(scene, rounds)
-    fleet = Fleet("etcd", ttl_ms) if engine == "etcd" else PostgresFleet(ttl_ms)
+    fleet = fleet_of(engine, ttl_ms)
     with cluster.scene_of(fleet) as on_engine:
         bare = OnPostgres(fleet) if isinstance(fleet, PostgresFleet) else OnEtcd(fleet)
         return bare.version, of_rota(on_engine, bare, rounds, outage_s)
