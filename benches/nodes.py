@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from benches.heartbeats import DEPTHS, Counted, built, of_nodes, timed
 
 ROOT = Path(__file__).parents[1]
 NODES = (1, 2, 4)
+PARTS = COUNTED, TIMED = ("counted", "timed")
 INSTRUCTIONS_MAX = 1.02
 LOCKED_MAX = 0.01
 CPU_MAX = 1.10
@@ -49,10 +51,11 @@ def locked_each(singly: Counted, together: Counted, depth: int) -> float:
 def all_counted(program: Path, numbers: Sequence[int]) -> tuple[list[dict[str, Any]], bool]:
     """The first part: rows, and whether all nodes do what one alone does."""
     rows, is_kept = [], True
-    alone = {depth: of_nodes(program, depth)[0] for depth in DEPTHS}
+    alone: dict[int, Counted] = {}
     for number in numbers:
         for depth in DEPTHS:
             found = of_nodes(program, depth, f"nodes={number}", nodes=number)
+            alone.setdefault(depth, found[0])
             least, most = min(found), max(found)
             locked = max(one.locked for one in found)
             is_kept &= is_apart(alone[depth], most)
@@ -88,7 +91,7 @@ def all_timed(
         print(
             f"{depth} in each write, nodes {number}: {statistics.median(rates[number]):,.0f} heartbeats/s, "
             f"CPU {statistics.median(cpus_us[number]):.3f} us each on a node's thread, "
-            f"{statistics.median(ratios):.2f}x ({min(ratios):.2f}-{max(ratios):.2f}) of {numbers[0]} nodes",
+            f"{statistics.median(ratios):.2f}x ({min(ratios):.2f}-{max(ratios):.2f}) of nodes {numbers[0]}",
             flush=True,
         )
     return rows, is_kept
@@ -97,20 +100,26 @@ def all_timed(
 def main() -> int:
     """Both parts, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m benches.nodes", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="`counted`, `timed`; both without", default=["counted", "timed"])
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="how many nodes; the first are the measure")
+    parser.add_argument(
+        "parts", nargs="*", choices=[[], *PARTS], metavar="PART", help="`counted`, `timed`; both without"
+    )
+    numbers = "how many nodes, from 1 to 64; the first are the measure"
+    parser.add_argument("--nodes", type=int, nargs="+", choices=range(1, 65), metavar="N", default=NODES, help=numbers)
     parser.add_argument("--heartbeats", type=int, default=2_000_000, help="to each node, of the second part")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    parts = arguments.parts or PARTS
+    if COUNTED in parts and shutil.which("valgrind") is None:
+        sys.exit("rota: valgrind is not installed (Debian: valgrind); `timed` does without")
     found: dict[str, Any] = {"cores": os.cpu_count()}
     is_kept = True
     with tempfile.TemporaryDirectory() as place:
         program = built(ROOT, Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")), Path(place) / "heartbeats")
-        if "counted" in arguments.parts:
-            found["counted"], is_kept = all_counted(program, arguments.nodes)
-        if "timed" in arguments.parts:
-            found["timed"], is_steady = all_timed(
+        if COUNTED in parts:
+            found[COUNTED], is_kept = all_counted(program, arguments.nodes)
+        if TIMED in parts:
+            found[TIMED], is_steady = all_timed(
                 program, arguments.nodes, heartbeats=arguments.heartbeats, rounds=arguments.rounds
             )
             is_kept &= is_steady
