@@ -157,6 +157,53 @@ def test_a_broker_that_is_not_there_has_an_exit_code_of_its_own_and_is_named() -
     assert ended.stderr == "rota: nothing answers at 127.0.0.1:1: is a broker running there?\n"
 
 
+def a_consumer(address: str, assignor: str) -> subprocess.Popen[str]:
+    """A consumer of the demo that reads `orders`."""
+    config = {
+        "bootstrap.servers": address,
+        "group.id": "g",
+        "partition.assignment.strategy": assignor,
+        "log_level": 0,
+    }
+    consumer = subprocess.Popen(
+        [sys.executable, "-m", "rota.demo.consumer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert consumer.stdin is not None
+    print(json.dumps({"config": config, "topics": ["orders"]}), file=consumer.stdin, flush=True)
+    return consumer
+
+
+def hear(consumer: subprocess.Popen[str], kind: str) -> list[str]:
+    """Read what a consumer says until it says something of a kind; all kinds until then."""
+    assert consumer.stdout is not None
+    kinds = []
+    for line in consumer.stdout:
+        kinds.append(json.loads(line)["kind"])
+        if kinds[-1] == kind:
+            return kinds
+    raise AssertionError(f"it ended, and said {kinds}")
+
+
+@pytest.mark.clients
+@pytest.mark.timeout(WITHIN_S)
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_consumer_asks_again_for_offsets_that_the_former_coordinator_did_not_tell(assignor: str) -> None:
+    with rota.Server() as server:
+        producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+        producer.produce("orders", b"1")
+        assert producer.flush(WITHIN_S) == 0
+        injection = server.faults.inject_error("OffsetFetch", "NOT_COORDINATOR")
+        consumer = a_consumer(server.bootstrap_servers, assignor)
+        try:
+            assert "trouble" in hear(consumer, "resumed")
+            assert injection.count == 1
+            consumer.communicate("leave\n", timeout=ENDED_WITHIN_S)
+            assert consumer.returncode == 0
+        finally:
+            consumer.kill()
+            consumer.communicate()
+
+
 @pytest.mark.clients
 def test_a_consumer_that_cannot_leave_ends_all_the_same() -> None:
     broker = subprocess.Popen(
@@ -168,25 +215,8 @@ def test_a_consumer_that_cannot_leave_ends_all_the_same() -> None:
         producer = Producer({"bootstrap.servers": address})
         producer.produce("orders", b"1")
         assert producer.flush(WITHIN_S) == 0
-        config = {
-            "bootstrap.servers": address,
-            "group.id": "g",
-            "partition.assignment.strategy": "range",
-            "log_level": 0,
-        }
-        order = json.dumps({"config": config, "topics": ["orders"]})
-        consumer = subprocess.Popen(
-            [sys.executable, "-m", "rota.demo.consumer"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert consumer.stdout is not None
-        assert consumer.stdin is not None
-        print(order, file=consumer.stdin, flush=True)
-        for line in consumer.stdout:
-            if json.loads(line)["kind"] == "resumed":
-                break
+        consumer = a_consumer(address, "range")
+        hear(consumer, "resumed")
         broker.send_signal(signal.SIGSTOP)  # it is there and answers nothing: the commit of what was read waits
         try:
             consumer.communicate(timeout=ENDED_WITHIN_S)

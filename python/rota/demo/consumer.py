@@ -20,7 +20,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 COMMIT_EVERY_MS = 400
 LEAVE_WITHIN_S = 5.0
@@ -109,6 +109,8 @@ class Witness:
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:
                 say("trouble", text=str(error))
+            if error.code() == KafkaError.NOT_COORDINATOR:
+                self.ask_again()
             return
         topic, index, offset = message.topic(), message.partition(), message.offset()
         assert topic is not None, "a message without an error has a topic"
@@ -119,6 +121,20 @@ class Witness:
         if (topic, index) not in self.position:
             say("resumed", position=[topic, index, offset], since_ms=self.since_ms[topic, index])
         self.position[topic, index] = offset + 1
+
+    def ask_again(self) -> None:
+        """Let the client ask once more where to begin.
+
+        It does not by itself if the coordinator moved before it answered: it reads nothing of these partitions, and the
+        next rebalance never ends for it (librdkafka issue 5586).
+        """
+        waiting = [TopicPartition(*partition) for partition in self.since_ms if partition not in self.position]
+        if waiting and self.cooperative:
+            self.consumer.incremental_unassign(waiting)
+            self.consumer.incremental_assign(waiting)
+        elif waiting:
+            at = {partition: self.position.get(partition, OFFSET_STORED) for partition in self.since_ms}
+            self.consumer.assign([TopicPartition(*partition, offset) for partition, offset in at.items()])
 
     def commit(self) -> None:
         """Commit what was read since the last time, and report what the coordinator acknowledged."""
