@@ -210,6 +210,35 @@ def test_three_owners_at_once_are_caught_when_the_first_outlasts_the_second() ->
     assert "owned by ana and cleo at once" in found
 
 
+def an_overlap(*, lost: bool) -> Evidence:
+    """Ana learns after 40 ms that ben was given a partition of hers."""
+    run = a_good_run()
+    run.ownerships += [
+        Ownership("ben", 500, owned(O1, P0), 3),
+        Ownership("ana", 540, owned(), 2, assigned=False, lost=lost),
+    ]
+    return run
+
+
+def test_who_learns_late_that_its_session_had_ended_is_excused_if_the_caller_says_so() -> None:
+    said = "payments-0 was owned by ana and ben at once, for 40 ms"
+    verdict = judge(an_overlap(lost=True), TOPICS, STEPS, sessions_may_end=True)
+    assert said not in verdict.failures
+    assert verdict.lost_late == (said,)
+    assert said in judge(an_overlap(lost=True), TOPICS, STEPS).failures
+    assert said in judge(an_overlap(lost=False), TOPICS, STEPS, sessions_may_end=True).failures
+
+
+def test_the_newer_owner_is_not_excused() -> None:
+    run = a_good_run()
+    run.ownerships += [
+        Ownership("ben", 500, owned(O1, P0), 3),
+        Ownership("ben", 520, owned(), 3, assigned=False, lost=True),
+    ]
+    said = "payments-0 was owned by ana and ben at once, for 20 ms"
+    assert said in judge(run, TOPICS, STEPS, sessions_may_end=True).failures
+
+
 def forget_the_snapshots(run: Evidence) -> None:
     run.snapshots.clear()
 

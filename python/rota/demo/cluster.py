@@ -138,6 +138,10 @@ class Script:
 class ClusterStage(Stage):
     """A run over a fleet."""
 
+    settle_within_s = 60.0
+    """On a slow machine a takeover outlasts the sessions of members, which then join anew."""
+    sessions_may_end = True
+
     def __init__(self, settings: Settings, fleet: Fleet, audience: Audience) -> None:
         """The processes of the fleet are started by `prepare`."""
         settings = replace(settings, bootstrap_servers=fleet.bootstrap_servers)

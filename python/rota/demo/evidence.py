@@ -24,8 +24,9 @@ class Partition(NamedTuple):
 class Ownership:
     """A consumer said what it owns, after its rebalance callback ran.
 
-    `assigned` is true if the callback brought an assignment, false if it took one away. `generation` is the one that
-    the client knew when the callback ran; None if the client does not report it.
+    `assigned` is true if the callback brought an assignment, false if it took one away. `lost` is true if the client
+    learned that the coordinator no longer counts it as a member. `generation` is the one that the client knew when the
+    callback ran; None if the client does not report it.
     """
 
     member: str
@@ -33,6 +34,7 @@ class Ownership:
     partitions: frozenset[Partition]
     generation: int | None = None
     assigned: bool = True
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def told(member: str, line: Mapping[str, Any]) -> Ownership | Acknowledged | Res
     match line["kind"]:
         case "assigned" | "revoked" | "lost" as kind:
             owned = frozenset(Partition(topic, index) for topic, index in line["owned"])
-            return Ownership(member, line["at_ms"], owned, line.get("generation"), kind == "assigned")
+            return Ownership(member, line["at_ms"], owned, line.get("generation"), kind == "assigned", kind == "lost")
         case "committed":
             topic, index, offset = line["position"]
             return Acknowledged(member, line["at_ms"], Partition(topic, index), offset)

@@ -15,7 +15,7 @@ from rota import NotFoundError
 from rota.demo.cast import Cast, now_ms
 from rota.demo.evidence import Checkpoint, Evidence, Snapshot
 from rota.demo.script import STEPS, TOPICS, Step
-from rota.demo.verdict import checkpoint_faults, judge
+from rota.demo.verdict import Verdict, checkpoint_faults, judge
 from rota.demo.witness import Feed, Observer
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rota.server import Server
 
 SESSION_MS = 6_000
-SETTLE_WITHIN_S = 30.0
 REDRAW_EVERY_S = 0.1
 
 
@@ -72,6 +71,10 @@ class Result:
 
 class Stage:
     """Everything that exists during one run."""
+
+    settle_within_s = 30.0
+    sessions_may_end = False
+    """Whether a live member's session may end by what the script does to the servers."""
 
     def __init__(
         self,
@@ -163,11 +166,14 @@ class Stage:
             self.clear()
         if self.feed.failed:
             failures.append(f"producing failed: {self.feed.failed}")
-        verdict = judge(self.evidence, self.topics, [step.title for step in self.steps])
+        titles = [step.title for step in self.steps]
+        verdict = judge(self.evidence, self.topics, titles, sessions_may_end=self.sessions_may_end)
         failures += verdict.failures
         self.step = "done" if not failures else "failed"
+        for overlap in verdict.lost_late:
+            self.tell("script", f"its session had ended, and the first learned of it late: {overlap}")
         self._look()
-        return Result(failures, self._summary(failures, verdict.generations, verdict.stable_snapshots))
+        return Result(failures, self._summary(failures, verdict))
 
     def _perform(self) -> list[str]:
         failures: list[str] = []
@@ -205,7 +211,7 @@ class Stage:
         """Let one thing happen and wait until the group has settled; records the checkpoint, settled or not."""
         acted_ms = began_ms = now_ms()
         step.act(self.cast, self.names)
-        deadline_ms = now_ms() + SETTLE_WITHIN_S * 1000
+        deadline_ms = now_ms() + self.settle_within_s * 1000
         settled = is_over = False
         while not settled and now_ms() < deadline_ms and not self.accidents():
             self._wait_for_news()
@@ -265,7 +271,7 @@ class Stage:
     def _look(self) -> None:
         self._audience.look(self)
 
-    def _summary(self, failures: list[str], generations: tuple[int, ...], stable_snapshots: int) -> dict[str, Any]:
+    def _summary(self, failures: list[str], verdict: Verdict) -> dict[str, Any]:
         return {
             "ok": not failures,
             "failures": failures,
@@ -274,9 +280,10 @@ class Stage:
             "duration_s": round(self.elapsed_s, 1),
             "members": {actor.name: actor.status for actor in self.cast.actors.values()},
             "partitions": sum(self.topics.values()),
-            "generations": list(generations),
+            "generations": list(verdict.generations),
             "rebalances": list(self.causes.values()),
-            "stable_descriptions": stable_snapshots,
+            "lost_late": list(verdict.lost_late),
+            "stable_descriptions": verdict.stable_snapshots,
             "messages_stored": self.feed.stored,
             "commits_acknowledged": len(self.evidence.commits),
             "committed": {str(partition): offset for partition, offset in sorted(self.evidence.committed.items())},

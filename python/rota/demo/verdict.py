@@ -3,7 +3,8 @@
 Each check returns sentences, one for each thing that is wrong. What is checked:
 
 - disjoint: within one generation, in every Stable description of the group, and at every moment, no partition has two
-  owners;
+  owners. The clock excuses one case, if the caller allows it: a member whose session has ended keeps its partitions
+  until it learns of it, as Kafka's `onPartitionsLost` says;
 - complete: once a step has settled, every partition of a subscribed topic has an owner who subscribes to the topic, and
   the consumers and the coordinator agree on who that is;
 - kept: no acknowledged commit is missing at the end, and no owner resumed before one that was acknowledged earlier;
@@ -27,6 +28,8 @@ class Verdict:
     """What was wrong (nothing, if all is well), and how much was looked at."""
 
     failures: tuple[str, ...]
+    lost_late: tuple[str, ...]
+    """Overlaps that were excused, a sentence each."""
     generations: tuple[int, ...]
     stable_snapshots: int
     commits_acknowledged: int
@@ -45,14 +48,37 @@ class Tenure:
     partition: Partition
     from_ms: float
     until_ms: float
+    lost: bool = False
+    """It ended because the member learned that its session had ended before."""
 
 
-def judge(evidence: Evidence, topics: Mapping[str, int], steps: Iterable[str]) -> Verdict:
-    """Judge a run over `topics` (name to number of partitions) whose script was `steps`."""
+@dataclass(frozen=True)
+class Overlap:
+    """A member was given a partition while another one believed that it owned it."""
+
+    older: Tenure
+    newer: Tenure
+
+    def __str__(self) -> str:
+        both_ms = min(self.older.until_ms, self.newer.until_ms) - self.newer.from_ms
+        owners = f"{self.older.member} and {self.newer.member}"
+        return f"{self.newer.partition} was owned by {owners} at once, for {both_ms:.0f} ms"
+
+
+def judge(
+    evidence: Evidence, topics: Mapping[str, int], steps: Iterable[str], *, sessions_may_end: bool = False
+) -> Verdict:
+    """Judge a run over `topics` (name to number of partitions) whose script was `steps`.
+
+    `sessions_may_end`: what the script does to the servers may keep a live member's heartbeats from them for longer
+    than its session.
+    """
+    overlaps = list(tenures_overlap(tenures(evidence.ownerships, evidence.endings)))
+    excused = [overlap for overlap in overlaps if sessions_may_end and overlap.older.lost]
     failures = [
         *generations_overlap(evidence.ownerships),
         *snapshots_overlap(evidence.snapshots),
-        *tenures_overlap(tenures(evidence.ownerships, evidence.endings)),
+        *(str(overlap) for overlap in overlaps if overlap not in excused),
         *checkpoints_wrong(evidence.checkpoints, topics),
         *commits_lost(evidence),
         *resumptions_early(evidence),
@@ -61,6 +87,7 @@ def judge(evidence: Evidence, topics: Mapping[str, int], steps: Iterable[str]) -
     generations = {told.generation for told in evidence.ownerships if told.assigned and told.generation is not None}
     return Verdict(
         failures=tuple(failures),
+        lost_late=tuple(map(str, excused)),
         generations=tuple(sorted(generations)),
         stable_snapshots=sum(snapshot.state == STABLE for snapshot in evidence.snapshots),
         commits_acknowledged=len(evidence.commits),
@@ -100,7 +127,8 @@ def tenures(ownerships: Iterable[Ownership], endings: Iterable[Ended]) -> list[T
         held = since[event.member]
         owned = event.partitions if isinstance(event, Ownership) else frozenset()
         gone = sorted(held.keys() - owned)
-        found.extend(Tenure(event.member, partition, held.pop(partition), event.at_ms) for partition in gone)
+        lost = isinstance(event, Ownership) and event.lost
+        found.extend(Tenure(event.member, partition, held.pop(partition), event.at_ms, lost) for partition in gone)
         for partition in owned - held.keys():
             held[partition] = event.at_ms
     for member, held in since.items():
@@ -108,18 +136,17 @@ def tenures(ownerships: Iterable[Ownership], endings: Iterable[Ended]) -> list[T
     return found
 
 
-def tenures_overlap(found: Iterable[Tenure]) -> Iterator[str]:
+def tenures_overlap(found: Iterable[Tenure]) -> Iterator[Overlap]:
     """Moments at which two consumers both said that a partition was theirs."""
     by_partition: dict[Partition, list[Tenure]] = defaultdict(list)
     for tenure in found:
         by_partition[tenure.partition].append(tenure)
-    for partition, held in sorted(by_partition.items()):
+    for _, held in sorted(by_partition.items()):
         held.sort(key=lambda tenure: (tenure.from_ms, tenure.until_ms))
         longest = held[0]
         for tenure in held[1:]:
             if tenure.member != longest.member and tenure.from_ms < longest.until_ms:
-                both_ms = min(tenure.until_ms, longest.until_ms) - tenure.from_ms
-                yield f"{partition} was owned by {longest.member} and {tenure.member} at once, for {both_ms:.0f} ms"
+                yield Overlap(longest, tenure)
             if tenure.until_ms > longest.until_ms:
                 longest = tenure
 
