@@ -102,6 +102,7 @@ def test_a_plan_is_written_read_and_undone(scene: Scene, tmp_path: Path) -> None
         ("{topic},0,4\n{topic},1,", "the last line has no end: was the file cut short?"),
         ("{topic},0,4\n{topic},1\n", "line 2: `{topic},1` is not topic,partition,offset"),
         ("{topic},0,4\n{topic},0,5\n", "line 2: {topic}-0 is there twice"),
+        ("{topic},0,-1\n", "line 1: `{topic},0,-1` is not topic,partition,offset"),
         ("{topic},0,-4\n", "line 1: `{topic},0,-4` is not topic,partition,offset"),
         ("{topic},0,99999999999999999999\n", "line 1: `{topic},0,99999999999999999999` is not topic,partition,offset"),
         ('{topic},0,4\n"{topic}\n', "line 2: unexpected end of data"),
@@ -199,6 +200,28 @@ def test_metadata_with_any_line_end_comes_back_from_a_file(tmp_path: Path) -> No
     file = tmp_path / "undo.csv"
     file.write_text(as_undo("g", offsets), encoding="utf-8", newline="")
     assert read_file(file, "g") == offsets
+
+
+def test_where_there_was_no_offset_none_is_left_when_it_is_undone(scene: Scene, tmp_path: Path) -> None:
+    topic = scene.topic(6, 4, 5)
+    scene.commit(topic, {0: 3}, metadata="by ana")
+    undo, back, plan = tmp_path / "undo.csv", tmp_path / "back.csv", tmp_path / "plan.csv"
+    wanted = ("--topic", f"{topic}:0,1", "--to-latest", "--undo", undo, "--execute")
+    assert scene.run("reset-offsets", scene.group, *wanted).code == 0
+    assert scene.committed(topic) == {0: 6, 1: 4}
+    planned = scene.run("reset-offsets", scene.group, "--from-file", undo, "--plan", plan, "--json").json
+    assert [(one["before"], one["after"], one["note"]) for one in planned["steps"]] == [
+        (6, 3, None),
+        (4, None, "deleted"),
+    ]
+    done = scene.run("reset-offsets", scene.group, "--from-file", plan, "--undo", back, "--execute")
+    assert done.code == 0, done.err
+    assert f"{topic}  1          4               -           deleted" in done.out
+    assert scene.committed(topic) == {0: 3}
+    again = scene.run("reset-offsets", scene.group, "--from-file", undo, "--execute")
+    assert (again.code, scene.committed(topic)) == (0, {0: 3}), again.err
+    assert scene.run("reset-offsets", scene.group, "--from-file", back, "--execute").code == 0
+    assert scene.committed(topic) == {0: 6, 1: 4}
 
 
 def test_deleted_offsets_come_back_from_the_undo_file_with_their_metadata(scene: Scene, tmp_path: Path) -> None:

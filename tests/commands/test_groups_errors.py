@@ -20,6 +20,7 @@ from rota.groups import changes, options
 from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind, misused
 from rota.groups.options import again
+from rota.groups.plan import Step
 from rota.groups.values import Goal, Target, chosen
 
 from .conftest import SETTINGS
@@ -232,6 +233,20 @@ def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene,
             changes.apply(cluster, own_scene.group, planned, undo)
     assert own_scene.committed(topic) == {0: 1, 1: 2}
     assert not undo.exists(), "there is nothing to undo"
+
+
+def test_an_offset_that_was_deleted_comes_back_when_another_partition_is_refused(own_scene: Scene) -> None:
+    topic = own_scene.topic(4, 4)
+    own_scene.commit(topic, {0: 1, 1: 2})
+    planned = [
+        Step(topic, 0, Committed(1), None, "deleted"),
+        Step(topic, 1, Committed(2), Committed(4)),
+    ]
+    with RefusesOne(own_scene.bootstrap, {}, 10_000) as cluster:
+        cluster.refused = topic, 1
+        with pytest.raises(GroupsError, match=f"refused {topic}-1: TopicAuthorizationFailed; nothing was changed"):
+            changes.apply(cluster, own_scene.group, planned, None)
+    assert own_scene.committed(topic) == {0: 1, 1: 2}
 
 
 def test_of_files_that_cannot_all_be_written_none_is_left(own_scene: Scene, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def write_new(option: str, path: Path, text: str) -> None:
 
 def apply(cluster: Cluster, group: str, steps: Sequence[Step], undo: Path | None) -> None:
     """Commits the steps. If the broker refuses some, the others are taken back; then there is nothing to undo."""
-    refused = cluster.alter(group, {step.at: step.after for step in steps})
+    refused = _carried_out(cluster, group, steps)
     if not refused:
         return
     done = [step for step in steps if step.at not in refused]
@@ -75,6 +75,22 @@ def apply(cluster: Cluster, group: str, steps: Sequence[Step], undo: Path | None
     rest = f"these could not be taken back: {named(left)}" if left else "nothing was changed"
     names = ", ".join(sorted({refusal(code) for code in refused.values()}))
     raise GroupsError(kind_of(first), f"group `{group}`: the broker refused {named(refused)}: {names}; {rest}")
+
+
+def _carried_out(cluster: Cluster, group: str, steps: Sequence[Step]) -> dict[Partition, type[Exception]]:
+    """Deletes what had no offset, and commits the rest if the broker did; what was refused."""
+    gone = [step.at for step in steps if step.after is None and step.before is not None]
+    refused = cluster.delete_offsets(group, gone) if gone else {}
+    wanted = {step.at: step.after for step in steps if step.after is not None}
+    if refused or not wanted:
+        return refused
+    try:
+        return cluster.alter(group, wanted)
+    except GroupsError as error:
+        if not gone:
+            raise
+        said = str(error).removesuffix("; nothing was changed")
+        raise GroupsError(error.kind, f"{said}; deleted: {named(gone)}") from None
 
 
 def _taken_back(cluster: Cluster, group: str, done: Sequence[Step]) -> set[Partition]:
@@ -223,11 +239,10 @@ def reset(
 def keep(group: str, planned: Sequence[Step], plan: Path | None, undo: Path | None) -> None:
     """Writes the files that were asked for, both or none."""
     if plan is not None:
-        write_new("--plan", plan, as_file({step.at: step.after for step in planned}))
+        write_new("--plan", plan, as_file(group, {step.at: step.after for step in planned}))
     try:
         if undo is not None:
-            before = {step.at: step.before for step in planned if step.before is not None}
-            write_new("--undo", undo, as_undo(group, before))
+            write_new("--undo", undo, as_undo(group, {step.at: step.before for step in planned}))
     except GroupsError:
         if plan is not None:
             plan.unlink()

@@ -1,7 +1,8 @@
 """Where offsets are to go: what was asked for as offsets, and the files that have offsets in them.
 
 A file has lines `topic,partition,offset`, as Kafka's own tool reads and writes them, or with the group before that, or
-with the group before and epoch and metadata after: that is what undo files are.
+with the group before and epoch and metadata after: that is what undo files are. Such a line alone may have the offset
+-1: the partition had no committed offset.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from rota.groups.cluster import Bounds, Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind, misused, nearest
 from rota.groups.values import Goal, Target, chosen
 
+NO_OFFSET = -1
+UNDO_CELLS = 6
+
 
 @dataclass(frozen=True)
 class Step:
-    """One partition's move: from the committed offset (None: there is none) to another. `note` says what was bent."""
+    """One partition's move: from the committed offset to another (None: there is none). `note` says what was bent."""
 
     topic: str
     partition: int
     before: Committed | None
-    after: Committed
+    after: Committed | None
     note: str = ""
 
     @property
@@ -53,7 +57,7 @@ def partitions_of(cluster: Cluster, wanted: Iterable[str]) -> list[Partition]:
     return [(topic, index) for topic, indexes in there.items() for index in sorted(asked[topic] or indexes)]
 
 
-def read_file(path: Path, group: str) -> dict[Partition, Committed]:
+def read_file(path: Path, group: str) -> dict[Partition, Committed | None]:
     """The offsets that a file has for a group. A line that is wrong, or cut short, makes the whole file unusable."""
     try:
         # Metadata may have line ends of any kind, which `_csv` has written as they are.
@@ -64,7 +68,7 @@ def read_file(path: Path, group: str) -> dict[Partition, Committed]:
         raise misused(f"--from-file is `{path}`: {reason}; give a file that --plan or --undo wrote") from None
     if text and not text.endswith("\n"):
         raise misused(f"--from-file {path}: the last line has no end: was the file cut short?")
-    found: dict[Partition, Committed] = {}
+    found: dict[Partition, Committed | None] = {}
     others = set()
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -84,7 +88,7 @@ def read_file(path: Path, group: str) -> dict[Partition, Committed]:
     return found
 
 
-def _line(where: str, cells: list[str]) -> tuple[str | None, Partition, Committed]:
+def _line(where: str, cells: list[str]) -> tuple[str | None, Partition, Committed | None]:
     wrong = misused(f"{where}: `{','.join(cells)}` is not topic,partition,offset")
     match cells:
         case [topic, index, offset]:
@@ -99,22 +103,29 @@ def _line(where: str, cells: list[str]) -> tuple[str | None, Partition, Committe
     if not topic.strip() or not all(re.fullmatch(r"[0-9]{1,19}|-1", number) for number in numbers):
         raise wrong
     partition, position, leader_epoch = map(int, numbers)
+    if partition >= 0 and position == NO_OFFSET and len(cells) == UNDO_CELLS:
+        return owner, (topic.strip(), partition), None
     if not 0 <= partition <= INT32_MAX or not 0 <= position <= INT64_MAX or leader_epoch > INT32_MAX:
         raise wrong
     return owner, (topic.strip(), partition), Committed(position, leader_epoch, metadata)
 
 
-def as_file(offsets: Mapping[Partition, Committed]) -> str:
-    """Offsets as lines `topic,partition,offset`, which Kafka's own tool reads, too."""
-    return _csv([topic, index, one.offset] for (topic, index), one in sorted(offsets.items()))
+def as_file(group: str, offsets: Mapping[Partition, Committed | None]) -> str:
+    """Offsets as lines `topic,partition,offset`, as Kafka's own tool reads them. No offset is a line of an undo file,
+    which that tool refuses.
+    """
+    rows = ((one, _undo(group, at, one)) for at, one in sorted(offsets.items()))
+    return _csv(row if one is None else row[1:4] for one, row in rows)
 
 
-def as_undo(group: str, offsets: Mapping[Partition, Committed]) -> str:
+def as_undo(group: str, offsets: Mapping[Partition, Committed | None]) -> str:
     """Offsets with all that was committed beside them."""
-    return _csv(
-        [group, topic, index, one.offset, one.leader_epoch, one.metadata]
-        for (topic, index), one in sorted(offsets.items())
-    )
+    return _csv(_undo(group, at, one) for at, one in sorted(offsets.items()))
+
+
+def _undo(group: str, at: Partition, one: Committed | None) -> list[object]:
+    one = one or Committed(NO_OFFSET)
+    return [group, *at, one.offset, one.leader_epoch, one.metadata]
 
 
 def _csv(rows: Iterable[list[object]]) -> str:
@@ -123,14 +134,16 @@ def _csv(rows: Iterable[list[object]]) -> str:
     return out.getvalue()
 
 
-def steps(cluster: Cluster, before: Mapping[Partition, Committed], wanted: Mapping[Partition, Committed]) -> list[Step]:
+def steps(
+    cluster: Cluster, before: Mapping[Partition, Committed], wanted: Mapping[Partition, Committed | None]
+) -> list[Step]:
     """The move of each partition. Offsets outside of a partition are bent to its ends, as Kafka's own tool does it."""
     bounds = cluster.bounds(wanted)
     if wanted.keys() - bounds.keys():
         raise GroupsError(Kind.NOT_FOUND, f"there is no partition {named(wanted.keys() - bounds.keys())}")
     found = []
     for at, one in sorted(wanted.items()):
-        after, note = _within(one, bounds[at])
+        after, note = (None, "deleted" * (at in before)) if one is None else _within(one, bounds[at])
         found.append(Step(*at, before.get(at), after, note))
     return found
 
@@ -192,7 +205,7 @@ def wanted_offsets(
     goal: Goal,
     before: Mapping[Partition, Committed],
     topics: Iterable[str] | None,
-) -> dict[Partition, Committed]:
+) -> Mapping[Partition, Committed | None]:
     """What a goal means for the chosen partitions; without `topics`, for all that the source of offsets has."""
     if goal.target is Target.FROM_FILE:
         return read_file(Path(goal.name), group)

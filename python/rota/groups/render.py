@@ -140,7 +140,7 @@ def steps(group: str, found: Sequence[Step]) -> str:
                 one.topic,
                 one.partition,
                 None if one.before is None else one.before.offset,
-                one.after.offset,
+                None if one.after is None else one.after.offset,
                 one.note,
             )
             for one in found
@@ -216,7 +216,7 @@ def step_json(step: Step) -> dict[str, Any]:
         "topic": step.topic,
         "partition": step.partition,
         "before": None if step.before is None else step.before.offset,
-        "after": step.after.offset,
+        "after": None if step.after is None else step.after.offset,
         "note": step.note or None,
     }
 
@@ -253,7 +253,7 @@ def _described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> 
 def reset(group: str, found: Sequence[Step], *, executed: bool, form: str, needs: str = "") -> str:
     """A plan, or what was done. `needs`: what has to be done before the plan can be."""
     if form == "csv":
-        return as_file({one.at: one.after for one in found}).rstrip("\n")
+        return as_file(group, {one.at: one.after for one in found}).rstrip("\n")
     if form == "json":
         return json.dumps({"group": group, "executed": executed, "steps": [step_json(one) for one in found]}, indent=2)
     if executed:
