@@ -56,7 +56,12 @@ class Cast:
     """All consumers of one run. What they say becomes evidence, and news for the viewer."""
 
     def __init__(
-        self, config: dict[str, Any], short: dict[str, str], evidence: Evidence, tell: Callable[[str, str], None]
+        self,
+        config: dict[str, Any],
+        short: dict[str, str],
+        evidence: Evidence,
+        tell: Callable[[str, str], None],
+        leave_within_s: float = LEAVE_WITHIN_S,
     ) -> None:
         """`config` is for every consumer's client; `short` has the script's name of a topic by the broker's."""
         self.actors: dict[str, Actor] = {}
@@ -64,6 +69,7 @@ class Cast:
         self._config = config
         self._evidence = evidence
         self._tell = tell
+        self._leave_within_s = leave_within_s
         self._threads: list[threading.Thread] = []
 
     def running(self) -> list[Actor]:
@@ -94,7 +100,7 @@ class Cast:
         actor.status = "leaving"
         actor.order("leave")
         try:
-            actor.process.wait(LEAVE_WITHIN_S)
+            actor.process.wait(self._leave_within_s)
             actor.status = "left"
         except subprocess.TimeoutExpired:
             actor.process.kill()
@@ -128,7 +134,7 @@ class Cast:
                 why = actor.complaints[-1] if actor.complaints else "it said nothing"
                 found.append(f"{actor.name} was asked to leave and ended with code {code}: {why}")
             elif actor.status == "stuck":
-                found.append(f"{actor.name} was asked to leave and had not done so after {LEAVE_WITHIN_S:.0f} s")
+                found.append(f"{actor.name} was asked to leave and had not done so after {self._leave_within_s:.0f} s")
         return found
 
     def compact(self, partitions: frozenset[Partition]) -> str:

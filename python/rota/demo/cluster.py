@@ -140,6 +140,8 @@ class ClusterStage(Stage):
 
     settle_within_s = 60.0
     """On a slow machine a takeover outlasts the sessions of members, which then join anew."""
+    leave_within_s = 30.0
+    """A member commits before it leaves, which waits for a takeover."""
     sessions_may_end = True
 
     def __init__(self, settings: Settings, fleet: Fleet, audience: Audience) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from confluent_kafka import KafkaException
 
 from rota import NotFoundError
-from rota.demo.cast import Cast, now_ms
+from rota.demo.cast import LEAVE_WITHIN_S, Cast, now_ms
 from rota.demo.evidence import Checkpoint, Evidence, Snapshot
 from rota.demo.script import STEPS, TOPICS, Step
 from rota.demo.verdict import Verdict, checkpoint_faults, judge
@@ -73,6 +73,7 @@ class Stage:
     """Everything that exists during one run."""
 
     settle_within_s = 30.0
+    leave_within_s = LEAVE_WITHIN_S
     sessions_may_end = False
     """Whether a live member's session may end by what the script does to the servers."""
 
@@ -110,7 +111,8 @@ class Stage:
             "heartbeat.interval.ms": 500,
             "partition.assignment.strategy": settings.assignor,
         }
-        self.cast = Cast(config, {name: topic for topic, name in self.names.items()}, self.evidence, self.tell)
+        short = {name: topic for topic, name in self.names.items()}
+        self.cast = Cast(config, short, self.evidence, self.tell, self.leave_within_s)
         self.feed = Feed(broker, self.topics)
         self.observer = Observer(broker, self.group, self._seen, session_ms)
 
