@@ -103,6 +103,11 @@ def test_a_plan_is_written_read_and_undone(scene: Scene, tmp_path: Path) -> None
         ("{topic},0,4\n{topic},1\n", "line 2: `{topic},1` is not topic,partition,offset"),
         ("{topic},0,4\n{topic},0,5\n", "line 2: {topic}-0 is there twice"),
         ("{topic},0,-1\n", "line 1: `{topic},0,-1` is not topic,partition,offset"),
+        ("{group},{topic},0,-1\n", "line 1: `{group},{topic},0,-1` is not topic,partition,offset"),
+        (
+            "{group},{topic},4294967296,-1,-1,\n",
+            "line 1: `{group},{topic},4294967296,-1,-1,` is not topic,partition,offset",
+        ),
         ("{topic},0,-4\n", "line 1: `{topic},0,-4` is not topic,partition,offset"),
         ("{topic},0,99999999999999999999\n", "line 1: `{topic},0,99999999999999999999` is not topic,partition,offset"),
         ('{topic},0,4\n"{topic}\n', "line 2: unexpected end of data"),
@@ -114,7 +119,7 @@ def test_a_plan_file_that_is_not_whole_changes_nothing(own_scene: Scene, tmp_pat
     topic = own_scene.topic(6, 4)
     own_scene.commit(topic, {0: 3})
     plan = tmp_path / "plan.csv"
-    plan.write_text(text.format(topic=topic))
+    plan.write_text(text.format(topic=topic, group=own_scene.group))
     ended = own_scene.run("reset-offsets", own_scene.group, "--from-file", plan, "--execute")
     assert ended.err == f"rota: --from-file {plan}: {says.format(topic=topic, group=own_scene.group)}\n"
     assert ended.code == 2

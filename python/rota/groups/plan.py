@@ -103,11 +103,11 @@ def _line(where: str, cells: list[str]) -> tuple[str | None, Partition, Committe
     if not topic.strip() or not all(re.fullmatch(r"[0-9]{1,19}|-1", number) for number in numbers):
         raise wrong
     partition, position, leader_epoch = map(int, numbers)
-    if partition >= 0 and position == NO_OFFSET and len(cells) == UNDO_CELLS:
-        return owner, (topic.strip(), partition), None
-    if not 0 <= partition <= INT32_MAX or not 0 <= position <= INT64_MAX or leader_epoch > INT32_MAX:
+    least = NO_OFFSET if len(cells) == UNDO_CELLS else 0
+    if not 0 <= partition <= INT32_MAX or not least <= position <= INT64_MAX or leader_epoch > INT32_MAX:
         raise wrong
-    return owner, (topic.strip(), partition), Committed(position, leader_epoch, metadata)
+    one = None if position == NO_OFFSET else Committed(position, leader_epoch, metadata)
+    return owner, (topic.strip(), partition), one
 
 
 def as_file(group: str, offsets: Mapping[Partition, Committed | None]) -> str:
@@ -143,7 +143,10 @@ def steps(
         raise GroupsError(Kind.NOT_FOUND, f"there is no partition {named(wanted.keys() - bounds.keys())}")
     found = []
     for at, one in sorted(wanted.items()):
-        after, note = (None, "deleted" * (at in before)) if one is None else _within(one, bounds[at])
+        if one is None:
+            found.append(Step(*at, before.get(at), None, "deleted" if at in before else ""))
+            continue
+        after, note = _within(one, bounds[at])
         found.append(Step(*at, before.get(at), after, note))
     return found
 
