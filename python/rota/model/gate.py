@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import NONE, Answer
 from rota.model.refusals import refusal
 from rota.model.requests import (
@@ -18,6 +16,7 @@ from rota.model.requests import (
     SyncGroup,
 )
 from rota.model.state import State
+from rota.model.values import replace
 
 EMPTY_GROUP_ID_IS_LEGAL = (OffsetCommit, OffsetFetch, DescribeGroup, DeleteGroup)
 LOADING = "COORDINATOR_LOAD_IN_PROGRESS"

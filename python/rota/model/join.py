@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import JoinAnswer
 from rota.model.log import append, group_record
 from rota.model.members import (
@@ -32,6 +30,7 @@ from rota.model.state import (
     put,
 )
 from rota.model.statics import replace_member
+from rota.model.values import replace
 from rota.model.vote import is_acceptable
 
 

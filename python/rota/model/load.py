@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import service as consumer
 from rota.model.consumer.records import ConsumerRecord
@@ -15,6 +13,7 @@ from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
 from rota.model.refusals import refusal
 from rota.model.retention import arm_cleaner
 from rota.model.state import Group, Member, Promise, State, arm_session, emit, put
+from rota.model.values import replace
 from rota.model.vote import subscribed_topics
 
 

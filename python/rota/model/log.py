@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from rota.model.answers import Append, CommitAnswer, OffsetDeleteAnswer
 from rota.model.records import GroupRecord, GroupValue, MemberValue, OffsetRecord, Record, is_tombstone, key_of
 from rota.model.state import Group, InFlight, Member, Promise, State, What, arm, emit
+from rota.model.values import replace
 
 GROUP_ERRORS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import NONE, CommitAnswer, CommittedPartition, FetchAnswer, FetchedOffset
 from rota.model.consumer.admin import commit_error, fetch_error
 from rota.model.log import append, append_unwatched
@@ -22,6 +20,7 @@ from rota.model.state import (
     put,
     wait_for_append,
 )
+from rota.model.values import replace
 
 
 def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer.write import TIMERS
 from rota.model.log import append_unwatched, group_error, group_record
@@ -24,6 +22,7 @@ from rota.model.state import (
     enter,
     put,
 )
+from rota.model.values import replace
 from rota.model.vote import subscribed_topics, vote
 
 REJOIN_INTERVAL_MIN_MS = 100

@@ -7,13 +7,14 @@ them out. Nothing is cached: what can be counted is counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rota.model.answers import CommitAnswer, DeleteAnswer, Effect, OffsetDeleteAnswer
 from rota.model.consumer import data as consumer
 from rota.model.records import OffsetValue, Record
 from rota.model.requests import Protocols, Submit
+from rota.model.values import replace
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
 # Timers that belong to no group; their `group_id` is "".

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.log import append, append_unwatched, group_error, group_record
 from rota.model.members import joined
@@ -24,6 +22,7 @@ from rota.model.state import (
     change,
     emit,
 )
+from rota.model.values import replace
 from rota.model.vote import vote
 
 

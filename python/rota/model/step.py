@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from rota.model import requests
@@ -44,6 +43,7 @@ from rota.model.state import (
 )
 from rota.model.statics import replacement_ended
 from rota.model.sync import plan_ended, sync_group, sync_timer_over
+from rota.model.values import replace
 
 WALL_CLOCK_AT_ZERO_MS = 1_700_000_000_000
 HANDLERS: dict[type, Callable[[State, int, Any], State]] = {

@@ -10,8 +10,10 @@ takes a record of the log; `verify`, `describe` and `listed` only ask. The modul
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from rota.model.values import replace
 
 Participant = tuple[str, int]
 Producer = tuple[int, int]

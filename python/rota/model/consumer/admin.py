@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from rota.model.answers import NONE, DeleteAnswer, ListedGroup
 from rota.model.consumer import records as log
@@ -22,6 +21,7 @@ from rota.model.consumer.write import durable, write
 from rota.model.records import Record
 from rota.model.requests import OffsetCommit, OffsetFetch
 from rota.model.state import State, emit
+from rota.model.values import replace
 
 
 def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.answers import NONE, HeartbeatAnswer, JoinAnswer, LeaveAnswer, LeftMember, SyncAnswer
 from rota.model.consumer import embedded
 from rota.model.consumer import records as log
@@ -30,6 +28,7 @@ from rota.model.log import group_record
 from rota.model.records import Record
 from rota.model.requests import DeleteGroup, Heartbeat, JoinGroup, LeaveGroup, Request, Submit, SyncGroup
 from rota.model.state import State, arm, emit
+from rota.model.values import replace
 
 
 def is_for_members(s: State, r: Request) -> bool:

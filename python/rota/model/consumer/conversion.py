@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import embedded
@@ -14,6 +13,7 @@ from rota.model.consumer.write import end_classic
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import Member as ClassicMember
 from rota.model.state import State, alter, arm_session, emit
+from rota.model.values import replace
 from rota.model.vote import vote
 
 NO_UPGRADE = "Cannot upgrade classic group {} to consumer group because {}."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from rota.model.values import replace
 
 if TYPE_CHECKING:
     from rota.model.answers import DeleteAnswer, JoinAnswer, LeaveAnswer

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model.consumer.data import ConsumerWrite, Downgrade
 from rota.model.consumer.queue import WAIT
 from rota.model.consumer.removal import remove
@@ -15,6 +13,7 @@ from rota.model.requests import JoinGroup, Submit
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import InFlight, State, arm_session, cancel, emit
 from rota.model.state import put as put_classic
+from rota.model.values import replace
 from rota.model.vote import subscribed_topics
 
 TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rota.model.answers import NONE
@@ -47,6 +47,7 @@ from rota.model.consumer.write import (
 from rota.model.records import GroupRecord, Record
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import State, cancel, emit
+from rota.model.values import replace
 
 
 @dataclass(frozen=True)

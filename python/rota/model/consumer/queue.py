@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rota.model import refusals
 from rota.model.answers import Answer
 from rota.model.consumer.data import (
@@ -16,6 +14,7 @@ from rota.model.consumer.data import (
 )
 from rota.model.requests import Submit
 from rota.model.state import State, arm, cancel, emit
+from rota.model.values import replace
 
 WAIT = "ConsumerWait"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rota.model.consumer.data import NOTHING, STABLE, UNRELEASED, UNREVOKED, Held, Member, Partition
+from rota.model.values import replace
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rota.model.consumer.data import (
@@ -16,6 +16,7 @@ from rota.model.consumer.data import (
     with_member,
     without_members,
 )
+from rota.model.values import replace
 
 GROUP, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 4, 5, 6, 7, 8, 16
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rota.model.answers import NONE
 from rota.model.consumer import records as log
@@ -28,6 +27,7 @@ from rota.model.consumer.write import JOIN, REBALANCE, SYNC, disarm, owed, write
 from rota.model.log import group_record
 from rota.model.records import Record
 from rota.model.state import State, cancel, emit
+from rota.model.values import replace
 
 
 def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from rota.model.consumer.admin import consumer_describe, resolve_patterns
 from rota.model.consumer.checks import request_error
@@ -23,6 +22,7 @@ from rota.model.consumer.write import JOIN, SYNC, arm_rebalance, arm_session, en
 from rota.model.requests import Submit
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import State, emit
+from rota.model.values import replace
 
 __all__ = ["go_on", "loaded", "replay", "resolve_patterns", "submit", "timer_due", "topics_changed", "unloaded"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from rota.model.consumer.data import Group, Member, Partition, Topic, subscribed, with_member
+from rota.model.values import replace
 
 ASSIGNORS = ("uniform", "range")
 Plan = dict[str, list[Partition]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from rota.model.answers import NONE, DeleteAnswer, LeaveAnswer
@@ -19,6 +18,7 @@ from rota.model.log import append, offset_error
 from rota.model.records import Record
 from rota.model.state import Group as ClassicGroup
 from rota.model.state import InFlight, State, arm, cancel, emit
+from rota.model.values import replace
 
 SESSION, REBALANCE, JOIN, SYNC = TIMERS = ("ConsumerSession", "ConsumerRebalance", "ConsumerJoin", "ConsumerSync")
 OWN_SETTINGS = {
