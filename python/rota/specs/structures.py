@@ -41,6 +41,7 @@ class Structure(State):
     def __init__(self, spec: Spec, rigid: Mapping[str, Any], defaults: Mapping[str, Element]) -> None:
         super().__init__(spec, _Finite())  # type: ignore[arg-type]
         self.__dict__["rigid"] = dict(rigid)
+        self.__dict__["tables"] = {}
         self.__dict__["defaults"] = dict(defaults)
         self.__dict__["domains"] = dict.fromkeys(spec.sorts, ())
         self.__dict__["domains"]["Bool"] = (False, True)
@@ -56,6 +57,7 @@ class Structure(State):
         twin.__dict__.update(self.__dict__)
         twin.__dict__["values"] = dict(self.values)
         twin.__dict__["rigid"] = dict(self.rigid)
+        twin.__dict__["tables"] = dict(self.tables)
         twin.__dict__["domains"] = dict(self.domains)
         return twin
 
@@ -71,6 +73,13 @@ class Structure(State):
     def _table(self, name: str, table: Mapping[tuple[Element, ...], Element]) -> _Table:
         return _Table(table, self._default(name))
 
+    def _rigid_table(self, name: str, cells: Mapping[tuple[Element, ...], Element]) -> _Table:
+        """The table of a rigid symbol, kept until it has other cells."""
+        table: _Table | None = self.tables.get(name)
+        if table is None or table.cells is not cells:
+            table = self.tables[name] = self._table(name, cells)
+        return table
+
     def _default(self, name: str) -> Element:
         symbol = self.spec.variables.get(name) or self.spec.rigid[name]
         return False if symbol.result == "Bool" else self.defaults.get(name)
@@ -80,7 +89,7 @@ class Structure(State):
             return self.values[name]
         if name in self.rigid:
             known = self.rigid[name]
-            return self._table(name, known) if isinstance(known, dict) else known
+            return self._rigid_table(name, known) if isinstance(known, dict) else known
         if any(name in words for words in self.spec.enums.values()):
             return name
         raise AttributeError(f"{self.spec.name} has no `{name}`")
@@ -93,6 +102,32 @@ class Structure(State):
             self.values[name] = self._table(name, {args: cell for args, cell in cells if cell != default})
         else:
             self.values[name] = value
+
+    def add(self, name: str, *args: Element) -> None:
+        """Put one tuple into a relation: as any state does it, without a look at the other tuples."""
+        old = getattr(self, name)
+        if not isinstance(old, _Table):
+            super().add(name, *args)
+        elif self._has(name, args):
+            self.values[name] = self._table(name, {**old.cells, args: True})
+
+    def drop(self, name: str, *args: Element) -> None:
+        """Take one tuple out of a relation: as any state does it, without a look at the other tuples."""
+        old = getattr(self, name)
+        if not isinstance(old, _Table):
+            super().drop(name, *args)
+        elif args in old.cells:
+            self.values[name] = self._table(name, {at: cell for at, cell in old.cells.items() if at != args})
+
+    def clear(self, *names: str) -> None:
+        """Empty relations; flags become false."""
+        for name in names:
+            self.values[name] = self._table(name, {}) if self.spec.variables[name].args else False
+
+    def _has(self, name: str, args: tuple[Element, ...]) -> bool:
+        """Whether these are elements that there are."""
+        sorts = self.spec.variables[name].args
+        return all(at in self.domains[sort] for sort, at in zip(sorts, args, strict=True))
 
     def tuples(self, sorts: Iterable[str]) -> Iterable[tuple[Element, ...]]:
         """All tuples of elements of these sorts."""
