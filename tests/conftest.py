@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import math
 import os
@@ -23,6 +24,9 @@ pytest_plugins = ["pytester"]  # for the tests of our own plugin
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+# Until all tests are collected, there is no garbage: see `pytest_collection_finish`.
+gc.disable()
 
 LEFT = "processes_left"
 TESTS = Path(__file__).parent
@@ -60,6 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if folder == CALCULATES and item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group(CALCULATES))
     items.sort(key=_rank)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay until the end. A third of the time of a test of the model went into
+    looking through them for garbage, again and again.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 def _rank(item: pytest.Item) -> int:
