@@ -314,7 +314,7 @@ def test_a_restart_goes_on_where_it_stopped_and_says_nothing_twice(
 ) -> None:
     group, broker = "restarted", Broker(kafka.servers, "", str(tmp_path / "said"))
     told: list[Told] = []
-    for offsets in ([5, 4], [3], [9, 2]):
+    for offsets in ([5, 4], [3, 9, 2]):
         kafka.commit(group, *offsets)
         told += told_by(spark, broker, tmp_path / "checkpoint")
     verdicts = [one for one in told if isinstance(one, Verdict) and one.group == group]

@@ -206,7 +206,11 @@ def test_tables_of_every_format_have_the_same_rows(
         check_place(tmp_path / "tables", other, None)
 
 
+# CI has one format.
 @needs_java
+@pytest.mark.parametrize(
+    "lake", [DELTA, pytest.param(Format.iceberg, marks=pytest.mark.long), Format.parquet], indirect=True
+)
 def test_a_batch_that_fails_or_is_killed_and_runs_again_is_there_once(
     lake: Lake, planted_kafka: Path, whole: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

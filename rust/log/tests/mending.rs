@@ -304,7 +304,7 @@ fn after_a_byte_changed_anywhere_a_directory_can_be_mended_and_no_more_is_lost_t
         let logs = inside.filter(|name| is_segment(name));
         for path in logs.chain(shared.filter(|name| name.starts_with("rota."))) {
             let size = read_file(&origin, Path::new(&path)).unwrap().unwrap().len();
-            for at in (0..size.min(1_500)).step_by(7) {
+            for at in (0..size.min(1_500)).step_by(11) {
                 let files = origin.after_crash(Survival::Everything);
                 files.damage(Path::new(&path), |bytes| bytes[at] ^= 0x81).unwrap();
                 let report = recovered(&files, true).unwrap_or_else(|error| panic!("{path} {at}: {error}"));

@@ -14,7 +14,7 @@ use workload::Workload;
 const PAGE_BYTES: usize = 64;
 
 fn seeds() -> u64 {
-    std::env::var("ROTA_FAULT_SEEDS").map_or(2, |text| text.parse().expect("ROTA_FAULT_SEEDS is a number"))
+    std::env::var("ROTA_FAULT_SEEDS").map_or(1, |text| text.parse().expect("ROTA_FAULT_SEEDS is a number"))
 }
 
 fn survivals() -> Vec<Survival> {
