@@ -133,11 +133,23 @@ def rust_functions(text: str) -> Iterator[tuple[str, int, int]]:
             yield match[1], first, line_of(code, closing_brace(code, position)) - first + 1
 
 
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements in a program. Most of its nodes are parts of expressions, which have none."""
+    for name in node._fields:
+        held = getattr(node, name)
+        if isinstance(held, list) and held and isinstance(held[0], ast.stmt | ast.excepthandler | ast.match_case):
+            if isinstance(held[0], ast.stmt):
+                yield held
+            for inner in held:
+                yield from blocks(inner)
+
+
 def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
     """(name, first line, number of lines) of every function."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+    for block in blocks(ast.parse(text)):
+        for node in block:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def imported(tree: str, prefix: str = "") -> Iterator[str]:

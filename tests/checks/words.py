@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.checks.tidy import blocks
+
 IDIOMS: dict[str, str] = {
     r"(?:is|are|was|were|be|been|being|gets?|not|never|hears?) told": "name who notifies or answers whom",
     r"told of": "notified of",
@@ -147,9 +149,8 @@ class Text:
 
 def docstrings(tree: ast.Module) -> Iterator[Text]:
     """Docstrings of modules, classes and functions, and those of fields."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
+    for block in blocks(tree):
+        for statement in block:
             match statement:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     yield Text(statement.lineno, text)
@@ -174,9 +175,11 @@ def python_comments(source: str) -> Iterator[Text]:
 
 def messages(tree: ast.Module) -> Iterator[Text]:
     """String literals with a space, which are text for people: errors, help, output. Docstrings are not among them."""
-    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    skipped = set[int]()
+    for node in ast.walk(tree):  # a statement before its value
         match node:
+            case ast.Expr(value):
+                skipped.add(id(value))
             case ast.Constant(value=str(text)) if " " in text and id(node) not in skipped:
                 yield Text(node.lineno, text)
 
@@ -199,18 +202,21 @@ def found_in(path: str, texts: Iterable[Text], words: Mapping[str, str]) -> Iter
 def python_breaches(path: str, source: str, *, with_messages: bool) -> Iterator[str]:
     """Banned idioms, other spellings, and docstrings that are fragments, in a Python file or stub."""
     tree = ast.parse(source)
-    texts = [*docstrings(tree), *python_comments(source)]
+    documented = list(docstrings(tree))
+    texts = [*documented, *python_comments(source)]
     if with_messages:
         texts += messages(tree)
     yield from found_in(path, texts, IDIOMS)
     yield from found_in(path, texts, SPELLINGS)
-    for text in docstrings(tree):
+    for text in documented:
         if len(text.text.split()) <= FRAGMENT_WORDS_MAX and FRAGMENT.match(text.text):
             yield f"{path}:{text.line}: `{text.text}`: say what it is, or leave it out"
 
 
 def help_breaches(path: str, source: str) -> Iterator[str]:
     """Sentences of help that are longer than a line of a terminal holds."""
+    if "help=" not in source:
+        return
     for text in help_texts(ast.parse(source)):
         for sentence in re.split(r"(?<=[.;:])\s+", text.text):
             if (count := len(sentence.split())) > HELP_WORDS_MAX:
