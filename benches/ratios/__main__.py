@@ -1,9 +1,11 @@
-"""The command: `python -m benches.ratios [--quick] [--json] [--write] [PERF-n ...]`.
+"""The command: `python -m benches.ratios [--quick] [--json] [--write] [PERF-n ...]`, or with runs of before
+`python -m benches.ratios --from RUN.json ... [--json] [--write]`.
 
 Prints one table: for each goal what was measured, beside what, how many times as much (the median of the rounds, and
 the least and the greatest), what is wanted, and how many operations it was. A rival that is not on this machine is a
 line that says so. `--quick` does a little of everything, for a look at whether it works; its figures mean nothing.
-`--write` puts the table into docs/benchmarks.md.
+`--write` puts the table into docs/benchmarks.md. `--from` measures nothing: its table has the middle one of the runs
+that `--json` printed, the medians of all, and in how many of them a goal is met.
 
 Exit codes: 0 measured, 1 something failed (the rest was measured), 2 called wrongly.
 """
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benches.brokers import MissingError
-from benches.ratios import arrays, coordinator, disk, joins, logs, plans, security, sockets, timers
+from benches.ratios import arrays, coordinator, disk, joins, logs, plans, runs, security, sockets, timers
 from benches.ratios.row import Row, as_json, markdown, text
 from benches.ratios.run import ROOT, Plan
 
@@ -106,6 +108,21 @@ def written(page: str, generated: str) -> str:
     return before + generated + after
 
 
+def tell(where: str, rows: list[Row], command: str, *, as_table: bool, writes: bool) -> None:
+    """Print the rows, and put them into the page."""
+    print(f"{where}\n{text(rows)}" if as_table else as_json(where, rows))
+    if writes:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), section(where, command, rows)), encoding="utf-8")
+
+
+def tell_runs(files: list[Path], *, as_table: bool, writes: bool) -> int:
+    """`tell` of runs of before. Raises OSError or ValueError if one cannot be read."""
+    found = [runs.read(path) for path in files]
+    rows, command = runs.together([rows for _, rows in found]), "make ratios BENCH_ARGS=--json"
+    tell("; ".join(where for where, _ in found), rows, command, as_table=as_table, writes=writes)
+    return 0
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -115,21 +132,29 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a little of everything: whether it works")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.relative_to(ROOT)}")
+    parser.add_argument(
+        "--from", nargs="+", type=Path, metavar="RUN.json", dest="files", help="runs of before, as --json"
+    )
     chosen = parser.parse_args()
     if unknown := set(chosen.goals) - set(GOALS):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(GOALS)}")
     if chosen.write and chosen.goals:
-        parser.error("--write keeps a table of one run: leave out the goals, or --write")
+        parser.error("--write keeps a table of whole runs: leave out the goals, or --write")
+    if chosen.files:
+        if chosen.goals or chosen.quick:
+            parser.error("--from measures nothing: leave out the goals and --quick")
+        try:
+            return tell_runs(chosen.files, as_table=not chosen.json, writes=chosen.write)
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
     where, plan = machine(), Plan(chosen.quick, said())
     parts = [part for part in PARTS if not chosen.goals or set(part.goals) & set(chosen.goals)]
     done = [measured(part, plan) for part in parts]
     rows = [row for found, _ in done for row in found if not chosen.goals or row.goal in chosen.goals or row.note]
     # By goal, and within a goal as they were measured.
     rows.sort(key=lambda row: next((at for at, goal in enumerate(GOALS) if goal == row.goal.split(",")[0]), 0))
-    print(as_json(where, rows) if chosen.json else f"{where}\n{text(rows)}")
-    if chosen.write:
-        command = "make ratios" + (" BENCH_ARGS=--quick" if chosen.quick else "")
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), section(where, command, rows)), encoding="utf-8")
+    command = "make ratios" + (" BENCH_ARGS=--quick" if chosen.quick else "")
+    tell(where, rows, command, as_table=not chosen.json, writes=chosen.write)
     return 0 if all(whole for _, whole in done) else FAILED
 
 

@@ -51,13 +51,23 @@ class Row:
     wanted: Wanted | None = None
     operations: str = ""
     note: str = ""
+    is_of_runs: bool = False
+    """Whether each round of the ratio is a whole run."""
 
     @property
     def verdict(self) -> str:
-        """`met`, `not met`, or `` if nothing was wanted or measured."""
+        """`met`, `not met`, `met in 2 of 3` runs, or `` if nothing was wanted or measured."""
         if self.ratio is None or self.wanted is None:
             return ""
-        return "met" if self.wanted.is_met(self.ratio.median) else "not met"
+        each = self.ratio.rounds if self.is_of_runs else (self.ratio.median,)
+        met = sum(map(self.wanted.is_met, each))
+        if 0 < met < len(each):
+            return f"met in {met} of {len(each)}"
+        return "met" if met else "not met"
+
+    def same_as(self, other: Row) -> bool:
+        """Whether this is the same line of another run."""
+        return (self.goal, self.what, self.beside) == (other.goal, other.what, other.beside)
 
     def cells(self) -> list[str]:
         """As the table has it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -115,6 +116,49 @@ def test_the_command_measures_what_it_is_asked_for() -> None:
         ("PERF-4", "the same arrays in a Rust loop"),
     ]
     assert all(len(row["ratio"]["rounds"]) == QUICK.rounds for row in rows)
+
+
+def run_of(path: Path, *ratios_of: float | None) -> str:
+    """A file with a run: a line for each ratio, without one a note. Returns its name."""
+    rows = [
+        Row("PERF-7", str(at), "Kafka", ours=f"run {path.stem}", ratio=figure([value]), wanted=at_least(3))
+        if value is not None
+        else Row("PERF-7", str(at), "Kafka", note="no `java`")
+        for at, value in enumerate(ratios_of)
+    ]
+    path.write_text(as_json(f"machine of {path.stem}", rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_table_of_three_runs_says_in_how_many_a_goal_is_met(tmp_path: Path) -> None:
+    given = {"a": (2.0, 3.5, 1.0, None), "b": (4.0, 3.1, 2.0, None), "c": (3.0, 9.0, 2.9, 5.0)}
+    files = [run_of(tmp_path / f"{name}.json", *values) for name, values in given.items()]
+    command = [sys.executable, "-m", "benches.ratios", "--from", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    where, _, *lines = done.stdout.splitlines()
+    assert where == "machine of a; machine of b; machine of c"
+    assert [re.split(" {2,}", line)[1:] for line in lines] == [
+        ["0", "run c", "Kafka", "3.00x (2.00-4.00)", ">= 3", "met in 2 of 3"],
+        ["1", "run a", "Kafka", "3.50x (3.10-9.00)", ">= 3", "met"],
+        ["2", "run b", "Kafka", "2.00x (1.00-2.90)", ">= 3", "not met"],
+        ["3", "run c", "Kafka", "5.00x (5.00-5.00)", ">= 3", "met"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["PERF-3", "--from", "one.json"], "--from measures nothing: leave out the goals and --quick"),
+        (["--from", "none.json"], "No such file"),
+        (["--quick", "--from", "one.json"], "--from measures nothing: leave out the goals and --quick"),
+        (["--from", "pyproject.toml"], "pyproject.toml: this is no run of `--json`"),
+    ],
+)
+def test_what_is_no_run_is_named(words: list[str], says: str) -> None:
+    command = [sys.executable, "-m", "benches.ratios", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
 
 
 def test_an_unknown_goal_is_named() -> None:
