@@ -356,6 +356,28 @@ def test_what_has_settings_is_described_without_names(tools: Tools) -> None:
     assert f"  listeners=PLAINTEXT://{tools.server}" in every
 
 
+def test_a_topic_gets_other_settings(tools: Tools) -> None:
+    topic = ("--entity-type", "topics", "--entity-name", "tuned")
+    tools("topics", "--create", "--topic", "tuned", "--config", "max.message.bytes=2000")
+    tools("configs", "--alter", *topic, "--add-config", "retention.ms=3600000,cleanup.policy=[compact,delete]")
+    described = tools("configs", "--describe", *topic)
+    for setting in ("cleanup.policy=compact,delete", "max.message.bytes=2000", "retention.ms=3600000"):
+        assert f"  {setting} sensitive=false synonyms={{DYNAMIC_TOPIC_CONFIG:{setting}" in described
+    tools("configs", "--alter", *topic, "--delete-config", "max.message.bytes,retention.ms")
+    described = tools("configs", "--describe", *topic)
+    assert "cleanup.policy=compact,delete" in described
+    assert "max.message.bytes" not in described
+    assert "retention.ms" not in described
+    for name, value in (("retention.ms", "soon"), ("cleanup.policy", "keep")):
+        complaint = tools.complaint("configs", "--alter", *topic, "--add-config", f"{name}={value}")
+        assert "InvalidConfigurationException" in complaint
+        assert name in complaint
+        assert value in complaint
+    nowhere = ("--entity-type", "topics", "--entity-name", "nowhere")
+    complaint = tools.complaint("configs", "--alter", *nowhere, "--add-config", "retention.ms=1")
+    assert "UnknownTopicOrPartitionException" in complaint
+
+
 def test_groups_of_every_protocol_are_listed(tools: Tools) -> None:
     assert re.search(r"^readers +Classic", tools("all-groups", "--list"), re.M)
     assert "readers" not in tools("share-groups", "--list") + tools("streams-groups", "--list")
@@ -398,9 +420,8 @@ def test_records_are_produced_and_consumed_for_measurements(tools: Tools) -> Non
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("client-metrics", "--alter --name x --interval 10000", "only settings of groups can"),
+        ("client-metrics", "--alter --name x --interval 10000", "only settings of groups and topics can"),
         ("cluster", "unregister --id 1", "does not support the broker unregistration API"),
-        ("configs", f"{ALTER} topics --entity-name news --add-config retention.ms=1", "topic settings"),
         ("configs", f"{ALTER} brokers --entity-name 1 --add-config log.retention.ms=1", "broker settings"),
         ("configs", f"{ALTER} clients --entity-name c --add-config request_percentage=1", "ALTER_CLIENT_QUOTAS"),
         ("delegation-tokens", f"--describe --command-config {os.devnull}", "DESCRIBE_DELEGATION_TOKEN"),

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 import rota
 from harness import kafka_tools
@@ -49,6 +56,14 @@ def _joined(server: rota.Server) -> None:
     eventually(is_ready, WITHIN_S, "the server has joined")
 
 
+def _keeps_for_a_second(admin: AdminClient) -> Future[None]:
+    """The answer to a change of the topic's settings."""
+    entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
+    (answer,) = admin.incremental_alter_configs([resource]).values()
+    return answer
+
+
 def _code(answer: Future[None]) -> int:
     with pytest.raises(KafkaException) as refusal:
         answer.result(timeout=WITHIN_S)
@@ -63,9 +78,11 @@ def test_a_server_that_has_not_joined_is_not_the_controller() -> None:
         # It does not know that the topic exists, so it does not say that it does not.
         assert _code(admin.delete_topics(["orders"])["orders"]) == NOT_CONTROLLER
         assert _code(admin.create_partitions([NewPartitions("orders", 3)])["orders"]) == NOT_CONTROLLER
+        assert _code(_keeps_for_a_second(admin)) == NOT_CONTROLLER
         engine.set_faults(1, silent=False)
         _joined(server)
         admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(timeout=WITHIN_S)
+        _keeps_for_a_second(admin).result(timeout=WITHIN_S)
         admin.delete_topics(["orders"])["orders"].result(timeout=WITHIN_S)
         admin.create_topics([NewTopic("new", 1)])["new"].result(timeout=WITHIN_S)
 
@@ -77,6 +94,7 @@ def test_a_server_that_has_lost_the_engine_is_not_the_controller() -> None:
         engine.set_faults(1, silent=True)
         admin = AdminClient({"bootstrap.servers": f"{server.host}:{server.port}"})
         assert _code(admin.create_topics([NewTopic("new", 1)])["new"]) == NOT_CONTROLLER
+        assert _code(_keeps_for_a_second(admin)) == NOT_CONTROLLER
 
 
 @pytest.mark.java

@@ -30,6 +30,7 @@ FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
 TOPIC, BROKER, GROUP = 2, 4, 32
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, GROUP_CONFIG = 1, 4, 5, 8
 INVALID_CONFIG = 40
+OFFSETS = "__consumer_offsets"
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 INTERVAL = "consumer.assignment.interval.ms"
 INVALID = "Invalid value {} for configuration {}: {}"
@@ -68,7 +69,7 @@ def describe(address: Address, kind: int, name: str, keys: list[str] | None = No
     rows = {}
     for _ in range(answer.varint() - 1):
         key, value = answer.compact(), answer.compact()
-        assert answer.i8() == (kind != GROUP), "only settings of groups can be altered"
+        assert answer.i8() == (kind == BROKER or name == OFFSETS), "only these cannot be altered"
         source, sensitive, synonyms = answer.i8(), answer.i8(), []
         assert sensitive == (key in SECRETS)
         for _ in range(answer.varint() - 1):
@@ -144,7 +145,7 @@ def test_what_has_no_settings_is_an_error_that_says_why(
     assert says in (message or "")
 
 
-SET, DELETE, APPEND = 0, 1, 2
+SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[str, int, str | None]
 
 
@@ -214,14 +215,91 @@ def test_an_alteration_of_anything_but_one_group_is_refused(address: Address) ->
     assert alter(address, GROUP, "g", (SESSION, SET, "50000"), (SESSION, SET, "51000")) == [
         (INVALID_REQUEST, "Error due to duplicate config keys")
     ]
-    for resource, name, reason in (
-        (TOPIC, "orders", "topic settings cannot be changed after the topic was created"),
-        (BROKER, "1", "broker settings cannot be changed while the server runs"),
-    ):
-        refused = alter(address, resource, name, ("retention.ms", SET, "1"))
-        assert refused == [(INVALID_REQUEST, f"{reason}; only settings of groups can")]
+    fixed = "broker settings cannot be changed while the server runs; only settings of groups and topics can"
+    assert alter(address, BROKER, "1", ("log.retention.ms", SET, "1")) == [(INVALID_REQUEST, fixed)]
     assert alter(address, GROUP, "g", (SESSION, SET, "50000"), only_validate=True) == [(NONE, None)]
     assert describe(address, GROUP, "g")[2][SESSION].source == DEFAULT_CONFIG
+
+
+RETENTION, POLICY = "retention.ms", "cleanup.policy"
+THROTTLED = "leader.replication.throttled.replicas"
+
+
+def test_a_topics_own_settings_come_and_go(rota_server: rota.Server, address: Address) -> None:
+    rota_server.create_topic("orders")
+
+    def own() -> dict[str | None, str | None]:
+        rows = describe(address, TOPIC, "orders")[2]
+        return {name: row.value for name, row in rows.items() if row.source == DYNAMIC_TOPIC_CONFIG}
+
+    assert alter(address, TOPIC, "orders", (RETENTION, SET, "1000"), (POLICY, APPEND, "compact")) == [(NONE, None)]
+    assert own() == {RETENTION: "1000", POLICY: "delete,compact"}
+    assert alter(address, TOPIC, "orders", (POLICY, SUBTRACT, "delete"), (RETENTION, SET, "-1")) == [(NONE, None)]
+    assert own() == {RETENTION: "-1", POLICY: "compact"}
+    assert alter(address, TOPIC, "orders", (POLICY, DELETE, None), only_validate=True) == [(NONE, None)]
+    assert own() == {RETENTION: "-1", POLICY: "compact"}
+    assert alter(address, TOPIC, "orders", (POLICY, DELETE, None), ("no.such", DELETE, None)) == [(NONE, None)]
+    assert own() == {RETENTION: "-1"}
+    # An element that is there already is not added, one that is not there not removed.
+    assert alter(address, TOPIC, "orders", (POLICY, APPEND, "delete,delete")) == [(NONE, None)]
+    assert alter(address, TOPIC, "orders", (POLICY, SUBTRACT, "compact")) == [(NONE, None)]
+    assert own() == {RETENTION: "-1", POLICY: "delete"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (
+            (RETENTION, SET, "soon"),
+            INVALID_CONFIG,
+            "topic setting `retention.ms` is `soon`, expected a number of milli",
+        ),
+        (
+            (POLICY, SET, "keep"),
+            INVALID_CONFIG,
+            "topic setting `cleanup.policy` is `keep`, expected `compact`, `delete`",
+        ),
+        ((POLICY, APPEND, "keep"), INVALID_CONFIG, "topic setting `cleanup.policy` is `delete,keep`"),
+        (("no.such", SET, "1"), INVALID_CONFIG, "unknown topic setting `no.such`"),
+        ((RETENTION, APPEND, "1"), INVALID_CONFIG, "Can't APPEND to key retention.ms because its type is not LIST."),
+        (("no.such", SUBTRACT, "1"), INVALID_CONFIG, "Can't SUBTRACT to key no.such because its type is not LIST."),
+        ((RETENTION, SET, None), INVALID_REQUEST, "Null value not supported for : retention.ms"),
+        ((RETENTION, 4, "1"), INVALID_REQUEST, "operation 4 of retention.ms is unknown"),
+        (("max.message.bytes", SET, "1"), INVALID_REQUEST, "Error due to duplicate config keys"),
+    ],
+)
+def test_a_topics_setting_is_refused_and_nothing_is_changed(
+    rota_server: rota.Server, address: Address, change: Change, error: int, says: str
+) -> None:
+    rota_server.create_topic("orders")
+    ((code, message),) = alter(address, TOPIC, "orders", ("max.message.bytes", SET, "1000"), change)
+    assert (code, says in (message or "")) == (error, True), message
+    assert all(row.source != DYNAMIC_TOPIC_CONFIG for row in describe(address, TOPIC, "orders")[2].values())
+
+
+def test_a_list_does_not_grow_without_end(rota_server: rota.Server, address: Address) -> None:
+    rota_server.create_topic("orders")
+    assert alter(address, TOPIC, "orders", (THROTTLED, APPEND, 20_000 * "a")) == [(NONE, None)]
+    too_long = f"topic setting `{THROTTLED}` has more than 32767 bytes"
+    assert alter(address, TOPIC, "orders", (THROTTLED, APPEND, 20_000 * "b")) == [(INVALID_CONFIG, too_long)]
+    assert alter(address, TOPIC, "orders", (THROTTLED, SUBTRACT, 20_000 * "a")) == [(NONE, None)]
+    assert describe(address, TOPIC, "orders", [THROTTLED])[2][THROTTLED].value == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("nowhere", UNKNOWN_TOPIC_OR_PARTITION, "there is no topic `nowhere`"),
+        ("no where", INVALID_TOPIC_EXCEPTION, "a topic name consists of"),
+        ("", INVALID_REQUEST, "Default topic resources are not allowed."),
+        (OFFSETS, INVALID_TOPIC_EXCEPTION, "belongs to the group coordinator"),
+    ],
+)
+def test_what_is_no_topic_of_users_has_no_settings_to_change(
+    address: Address, name: str, error: int, says: str
+) -> None:
+    ((code, message),) = alter(address, TOPIC, name, (RETENTION, SET, "1"))
+    assert (code, says in (message or "")) == (error, True), message
 
 
 def test_a_session_outlasts_a_heartbeat_interval() -> None:

@@ -1,17 +1,14 @@
 //! A server whose disk fails. Each waiting client gets an error, and the process says why and what to do. No failed write
 //! is repeated as if it had not happened, and what was acknowledged is there after the next start.
 
+mod failing_files;
 mod scene;
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read},
+    io::Read,
     net::TcpStream,
-    path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,13 +22,11 @@ use kafka_protocol::messages::{
     produce_request::{PartitionProduceData, TopicProduceData},
     sync_group_request::SyncGroupRequestAssignment,
 };
-use rota_log::{
-    BatchWriter,
-    files::{Access, DiskFiles, Entry, File, Files, Lock},
-};
+use rota_log::BatchWriter;
 use rota_server::{DataConfig, Server, ServerConfig, Settings};
 use tempfile::TempDir;
 
+use failing_files::{FailingFiles, Operation, Rule};
 use scene::{PATIENCE, Scene, answer, connected, group, send, text, topic};
 
 const EIO: i32 = 5;
@@ -42,129 +37,6 @@ const KAFKA_STORAGE_ERROR: i16 = 56;
 const REQUEST_TIMED_OUT: i16 = 7;
 const PRODUCER_ID: i64 = 7;
 const PARTITIONS: i32 = 4;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    Read,
-    Write,
-    Sync,
-}
-
-/// What is to fail: which operation, of files whose path has this in it, how, and how often.
-#[derive(Clone, Copy, Debug)]
-struct Rule {
-    operation: Operation,
-    named: &'static str,
-    /// So many go well before.
-    after: u64,
-    times: u64,
-    errno: i32,
-}
-
-/// The machine's disk, which fails on request.
-#[derive(Clone, Debug, Default)]
-struct FailingFiles {
-    /// Syncs wait while this is locked.
-    syncing: Arc<Mutex<()>>,
-    rule: Arc<Mutex<Option<Rule>>>,
-    /// Operations that were asked for.
-    asked: Arc<AtomicU64>,
-    failed: Arc<AtomicU64>,
-    read_bytes: Arc<AtomicU64>,
-}
-
-impl FailingFiles {
-    fn fail(&self, rule: Option<Rule>) {
-        *self.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
-    }
-
-    fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(met) = rule.as_mut() else { return Ok(()) };
-        if met.operation != operation || !path.display().to_string().contains(met.named) || met.times == 0 {
-            return Ok(());
-        }
-        if met.after > 0 {
-            met.after -= 1;
-            return Ok(());
-        }
-        met.times -= 1;
-        self.failed.fetch_add(1, Ordering::SeqCst);
-        Err(io::Error::from_raw_os_error(met.errno))
-    }
-}
-
-#[derive(Debug)]
-struct FailingFile {
-    file: Arc<dyn File>,
-    path: std::path::PathBuf,
-    disk: FailingFiles,
-}
-
-impl File for FailingFile {
-    fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
-        self.disk.check(Operation::Read, &self.path)?;
-        let read = self.file.read_at(bytes, position)?;
-        self.disk.read_bytes.fetch_add(read as u64, Ordering::SeqCst);
-        Ok(read)
-    }
-
-    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        self.disk.check(Operation::Write, &self.path)?;
-        self.file.write_at(bytes, position)
-    }
-
-    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
-        self.file.truncate(size_bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        drop(self.disk.syncing.lock().unwrap_or_else(PoisonError::into_inner));
-        self.disk.check(Operation::Sync, &self.path)?;
-        self.file.sync()
-    }
-
-    fn size_bytes(&self) -> io::Result<u64> {
-        self.file.size_bytes()
-    }
-}
-
-impl Files for FailingFiles {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
-        let file = DiskFiles.open(path, access)?;
-        Ok(Arc::new(FailingFile { file, path: path.to_owned(), disk: self.clone() }))
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        DiskFiles.create_dir(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        DiskFiles.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        DiskFiles.remove(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        DiskFiles.remove_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        DiskFiles.list(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.check(Operation::Sync, dir)?;
-        DiskFiles.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Lock> {
-        DiskFiles.lock(path)
-    }
-}
 
 /// A server on `dir`, with files that fail on request.
 fn served(dir: &TempDir, files: &FailingFiles) -> Scene {
@@ -407,6 +279,42 @@ fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
     let mut scene = served(&dir, &FailingFiles::default());
     assert_eq!(scene.server.log_ends(vec![("t".to_owned(), 0)]).unwrap(), [Some(2)], "what was acknowledged");
     assert_eq!(scene.produce(), NONE);
+}
+
+#[test]
+fn settings_of_a_topic_that_cannot_be_stored_are_refused_and_stay_as_they_were() {
+    use kafka_protocol::messages::{
+        DescribeConfigsRequest, IncrementalAlterConfigsRequest,
+        describe_configs_request::DescribeConfigsResource,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    };
+
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce(), NONE);
+    let change = |value: &str| {
+        let config = AlterableConfig::default().with_name(text("retention.ms")).with_value(Some(text(value)));
+        let topic = AlterConfigsResource::default().with_resource_type(2).with_resource_name(text("t"));
+        IncrementalAlterConfigsRequest::default().with_resources(vec![topic.with_configs(vec![config])])
+    };
+    let own = |scene: &mut Scene| {
+        let topic = DescribeConfigsResource::default().with_resource_type(2).with_resource_name(text("t"));
+        let request = DescribeConfigsRequest::default().with_resources(vec![topic.with_configuration_keys(None)]);
+        let rows = scene.ask(4, &request).results.remove(0).configs;
+        let row = rows.into_iter().find(|row| row.name.as_str() == "retention.ms").expect("every topic has it");
+        row.value.map(|value| value.to_string())
+    };
+    assert_eq!(scene.ask(1, &change("5000")).responses[0].error_code, NONE);
+    files.fail(Some(Rule { operation: Operation::Write, named: "rota.topics", after: 0, times: 1, errno: ENOSPC }));
+    let refused = scene.ask(1, &change("6000")).responses.remove(0);
+    assert_eq!(refused.error_code, KAFKA_STORAGE_ERROR);
+    assert!(refused.error_message.is_some_and(|why| why.contains("os error 28")));
+    assert_eq!(own(&mut scene).as_deref(), Some("5000"));
+    drop(scene);
+    let mut scene = served(&dir, &FailingFiles::default());
+    assert_eq!(own(&mut scene).as_deref(), Some("5000"));
+    assert_eq!(scene.ask(1, &change("6000")).responses[0].error_code, NONE);
+    assert_eq!(own(&mut scene).as_deref(), Some("6000"));
 }
 
 #[test]

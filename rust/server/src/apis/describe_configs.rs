@@ -17,7 +17,7 @@ use crate::{
     base::settings::{Kind, SETTINGS, Settings},
     client::access::Access,
     topics::{
-        ConfigRow,
+        CONSUMER_OFFSETS, ConfigRow,
         configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, PASSWORD, STATIC_BROKER_CONFIG, STRING},
     },
 };
@@ -70,6 +70,10 @@ fn kept(
     request: &DescribeConfigsRequest,
 ) -> Vec<DescribeConfigsResourceResult> {
     let keys = resource.configuration_keys.as_deref().unwrap_or_default();
+    let is_fixed = match resource.resource_type {
+        TOPIC => resource.resource_name.as_str() == CONSUMER_OFFSETS,
+        other => other != GROUP,
+    };
     let asked = |row: &ConfigRow| keys.is_empty() || keys.iter().any(|key| key.as_str() == row.name);
     let shown = |row: ConfigRow| {
         // Texts that are not set are null, and so are secrets.
@@ -87,8 +91,7 @@ fn kept(
             .with_name(StrBytes::from_static_str(row.name))
             .with_value(known(row.value))
             .with_is_sensitive(config_type == PASSWORD)
-            // Only settings of groups can change while the server runs.
-            .with_read_only(resource.resource_type != GROUP)
+            .with_read_only(is_fixed)
             .with_config_source(row.source)
             .with_synonyms(synonyms.into_iter().map(synonym).collect())
             .with_config_type(config_type)

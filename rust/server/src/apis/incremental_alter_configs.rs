@@ -1,4 +1,5 @@
-//! `IncrementalAlterConfigs` of groups (docs/consumer-protocol.md §20). Other settings are fixed while the server runs.
+//! `IncrementalAlterConfigs` of groups (docs/consumer-protocol.md §20) and of topics. Other settings are fixed while the
+//! server runs.
 
 use std::{
     collections::HashSet,
@@ -25,7 +26,10 @@ use super::{
     context::{Context, Outcome},
     describe_configs::check_configs,
 };
-use crate::node::Node;
+use crate::{
+    node::Node,
+    topics::{TopicError, configs::Operation as Change},
+};
 
 /// Maximum resources of one request.
 const RESOURCES_MAX: usize = 5_000;
@@ -36,11 +40,6 @@ const ENGINE_WITHIN: Duration = Duration::from_secs(2);
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const GROUP: i8 = 32;
-
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-/// Operations on lists, by number.
-const LIST_OPERATIONS: [(i8, &str); 2] = [(2, "APPEND"), (3, "SUBTRACT")];
 
 const SESSION_TIMEOUT: &str = GroupSettings::SESSION_TIMEOUT;
 const HEARTBEAT_INTERVAL: &str = GroupSettings::HEARTBEAT_INTERVAL;
@@ -59,8 +58,18 @@ impl From<io::Error> for Refused {
     }
 }
 
+impl From<TopicError> for Refused {
+    fn from(TopicError { code, message }: TopicError) -> Refused {
+        Refused { error: code, message }
+    }
+}
+
 fn invalid_request(message: impl Into<String>) -> Refused {
     Refused { error: ErrorCode::InvalidRequest, message: message.into() }
+}
+
+fn fixed(what: &str) -> Refused {
+    invalid_request(format!("{what}; only settings of groups and topics can"))
 }
 
 fn invalid_config(message: String) -> Refused {
@@ -97,9 +106,14 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         .filter(|(_, checked)| checked.is_ok())
         .map(|(resource, _)| resource)
         .collect();
-    let mut altered = alter(context.node, &passed, request.validate_only).into_iter();
+    let (topics, groups): (Vec<_>, Vec<_>) = passed.into_iter().partition(|resource| resource.resource_type == TOPIC);
+    let mut of_groups = alter_groups(context.node, &groups, request.validate_only).into_iter();
+    let mut of_topics = alter_topics(context.node, &topics, request.validate_only).into_iter();
     let responses = request.resources.iter().zip(checked).map(|(resource, checked)| {
-        let altered = checked.and_then(|()| altered.next().unwrap_or(Ok(())));
+        let altered = checked.and_then(|()| {
+            let next = if resource.resource_type == TOPIC { of_topics.next() } else { of_groups.next() };
+            next.unwrap_or(Ok(()))
+        });
         let (error, message) = match altered {
             Ok(()) => (ErrorCode::None, None),
             Err(refused) => (refused.error, Some(StrBytes::from_string(refused.message))),
@@ -117,30 +131,38 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
 
 /// Checks what does not depend on the settings of the resource.
 fn check_resource(node: &Node, resource: &AlterConfigsResource) -> Result<(), Refused> {
-    if resource.resource_type != GROUP {
-        let fixed = match resource.resource_type {
-            TOPIC => "topic settings cannot be changed after the topic was created".to_owned(),
-            BROKER => "broker settings cannot be changed while the server runs".to_owned(),
-            other => format!("settings of resources of type {other} cannot be changed"),
-        };
-        return Err(invalid_request(format!("{fixed}; only settings of groups can")));
-    }
+    let kind = match resource.resource_type {
+        GROUP => "group",
+        TOPIC => "topic",
+        BROKER => return Err(fixed("broker settings cannot be changed while the server runs")),
+        other => return Err(fixed(&format!("settings of resources of type {other} cannot be changed"))),
+    };
     if resource.resource_name.is_empty() {
-        return Err(invalid_request("Default group resources are not allowed."));
+        return Err(invalid_request(format!("Default {kind} resources are not allowed.")));
     }
     let names: HashSet<&str> = resource.configs.iter().map(|config| config.name.as_str()).collect();
     if names.len() < resource.configs.len() {
         return Err(invalid_request("Error due to duplicate config keys"));
     }
-    if !node.topics().is_known() {
+    if resource.resource_type == GROUP && !node.topics().is_known() {
         let message = "The engine of the cluster has not answered yet.".to_owned();
         return Err(Refused { error: ErrorCode::CoordinatorLoadInProgress, message });
     }
     Ok(())
 }
 
+/// Changes the settings of checked topics, by one write of their table or one transaction of the engine of a cluster.
+fn alter_topics(node: &mut Node, resources: &[&AlterConfigsResource], validate_only: bool) -> Vec<Result<(), Refused>> {
+    if resources.is_empty() {
+        return Vec::new();
+    }
+    let asked: Vec<_> = resources.iter().map(|each| (each.resource_name.as_str(), &each.configs[..])).collect();
+    let altered = node.topics_mut().0.alter_configs(&asked, validate_only);
+    altered.into_iter().map(|altered| altered.map_err(Refused::from)).collect()
+}
+
 /// Changes the settings of checked groups: by one write of their file, or one after the other in the engine of a cluster.
-fn alter(node: &Node, resources: &[&AlterConfigsResource], validate_only: bool) -> Vec<Result<(), Refused>> {
+fn alter_groups(node: &Node, resources: &[&AlterConfigsResource], validate_only: bool) -> Vec<Result<(), Refused>> {
     let consumer = node.settings().consumer_groups();
     let configs = node.group_configs();
     if validate_only {
@@ -171,21 +193,18 @@ fn changed(
     configs: &[AlterableConfig],
 ) -> Result<GroupSettings, Refused> {
     for config in configs {
-        let name = config.name.as_str();
-        if let Some((_, operation)) = LIST_OPERATIONS.iter().find(|(number, _)| *number == config.config_operation) {
-            let message = format!("Can't {operation} to key {name} because its type is not LIST.");
-            return Err(invalid_config(message));
-        }
-        match (config.config_operation, settings.value_mut(name)) {
-            (SET, None) => return Err(invalid_config(format!("Unknown group config name: {name}"))),
-            (SET, Some(setting)) => {
+        let (name, operation) = (config.name.as_str(), config.config_operation);
+        let unknown = || invalid_request(format!("operation {operation} of {name} is unknown"));
+        match (Change::of(operation).ok_or_else(unknown)?, settings.value_mut(name)) {
+            (Change::Set, None) => return Err(invalid_config(format!("Unknown group config name: {name}"))),
+            (Change::Set, Some(setting)) => {
                 let value = config.value.as_deref();
                 let value = value.ok_or_else(|| invalid_request(format!("Null value not supported for : {name}")))?;
                 *setting = Some(parsed(name, value)?);
             }
             // Kafka deletes names that it does not know, too.
-            (DELETE, setting) => drop(setting.map(Option::take)),
-            (other, _) => return Err(invalid_request(format!("operation {other} of {name} is unknown"))),
+            (Change::Delete, setting) => drop(setting.map(Option::take)),
+            (of_lists, _) => return Err(invalid_config(of_lists.not_of_a_list(name))),
         }
     }
     check(consumer, settings)?;

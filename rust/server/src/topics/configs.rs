@@ -31,6 +31,31 @@ pub(crate) const STATIC_BROKER_CONFIG: i8 = 4;
 /// The wire number of a default.
 pub(crate) const DEFAULT_CONFIG: i8 = 5;
 
+/// What `IncrementalAlterConfigs` does with the value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Set,
+    Delete,
+    /// Adds elements to a list.
+    Append,
+    /// Removes elements of a list.
+    Subtract,
+}
+
+impl Operation {
+    /// Returns the operation with this number on the wire.
+    pub fn of(number: i8) -> Option<Operation> {
+        let all = [Operation::Set, Operation::Delete, Operation::Append, Operation::Subtract];
+        all.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Kafka's complaint about an operation on lists, for a setting that is none.
+    pub fn not_of_a_list(self, name: &str) -> String {
+        let operation = if self == Operation::Append { "APPEND" } else { "SUBTRACT" };
+        format!("Can't {operation} to key {name} because its type is not LIST.")
+    }
+}
+
 /// A topic setting: name, Kafka's default, type, and the broker setting of its default, or "".
 type TopicSetting = (&'static str, &'static str, i8, &'static str);
 
@@ -74,6 +99,12 @@ const KNOWN: &[TopicSetting] = &[
     ("segment.ms", "604800000", LONG, ""),
     ("unclean.leader.election.enable", "false", BOOLEAN, "unclean.leader.election.enable"),
 ];
+
+/// Returns the default of a topic setting that is a list; `None`: it is none.
+pub(super) fn default_list(name: &str) -> Option<&'static str> {
+    let (_, default, ..) = KNOWN.iter().find(|(known, _, kind, _)| *known == name && *kind == LIST)?;
+    Some(default)
+}
 
 /// Kafka's settings of `__consumer_offsets`.
 const OF_CONSUMER_OFFSETS: &[(&str, &str)] =

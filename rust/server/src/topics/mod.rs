@@ -69,6 +69,7 @@ use crate::{
     log::offsets_log::SharedLog,
 };
 
+mod alter_configs;
 mod claims;
 pub(crate) mod configs;
 mod create_on_disk;

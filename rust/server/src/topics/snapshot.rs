@@ -62,6 +62,13 @@ impl Table {
         Some(topic)
     }
 
+    /// Sets the configuration of a topic.
+    pub fn configure(&mut self, name: &str, configs: TopicConfigs) {
+        if let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) {
+            topic.configs = configs;
+        }
+    }
+
     /// Adds checked partitions, by default with the next nodes in turn as leaders.
     pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, node_ids: &[i32]) {
         let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };

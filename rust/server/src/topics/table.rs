@@ -364,6 +364,7 @@ impl Topics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     None,
+    Altered,
     Added,
     Removed,
 }
