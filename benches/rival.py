@@ -33,7 +33,7 @@ class Rival:
         answer, end = b"", time.monotonic() + limit_s
         while not answer.endswith(b"\n"):
             if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise LateError
+                raise LateError(f"{self.process.args!r}: no answer to `{line}` in {limit_s} s")
             read = os.read(self.process.stdout.fileno(), 4096)
             if not read:
                 raise RuntimeError(f"{self.process.args!r} ended")
